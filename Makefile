@@ -1,0 +1,41 @@
+# Every target sets up what it needs; `make setup` does that alone. A second call starts at once.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+TORCH  := torch==2.13.0+cpu
+UV     := uv==0.13.9
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+READY  := $(VENV)/.ready
+
+.PHONY: setup gate test unit lint clean
+
+setup: $(READY)
+
+$(READY): requirements/cpu.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "dropgate needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python"; exit 2; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(TORCH)' \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) '$(TORCH)'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements/cpu.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The embedded default: scenario A's protocol on a real engine on two CPU cores.
+gate: $(READY)
+	$(BIN)/dropgate run tiny_eagle3_cpu
+
+test: lint
+	$(BIN)/python -m pytest tests/unit -n 2 -q
+	$(BIN)/python -m pytest tests/e2e -m cpu
+
+unit: $(READY)
+	$(BIN)/python -m pytest tests/unit -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,181 @@
+"""The command ``dropgate``: run, plan, judge, report, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+from dropgate import __version__
+from dropgate.console import Narrator, fail_line
+from dropgate.doctor import examine
+from dropgate.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_PASS,
+    DropgateError,
+    InputError,
+)
+from dropgate.evidence import Evidence, EvidenceFolder, load_evidence
+from dropgate.judge import Judgement, judge
+from dropgate.plan import plan_text
+from dropgate.report.document import verdict_document
+from dropgate.report.save import VERDICT, reference_of, save_report, save_verdict
+from dropgate.report.terminal import print_result
+from dropgate.run import preflight, run
+from dropgate.scenario import load_scenario
+
+EPILOG = """\
+exit codes:  0 pass   1 fail   75 invalid: the run says nothing, may be retried   2 bad input   130 interrupted
+
+examples:
+  dropgate plan tiny_eagle3_cpu                        what would be started, and how
+  dropgate run tiny_eagle3_cpu                         boot both variants, send the same work, judge
+  dropgate run tiny_eagle3_cpu --set variants.candidate.disable_eagle_block_drop=false
+                                                       see the gate go red
+  dropgate judge runs/tiny_eagle3_cpu-...              the same verdict again, from what was saved
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code: int = options.command(options)
+    except InputError as error:
+        fail_line(str(error))
+        return EXIT_BAD_INPUT
+    except DropgateError as error:
+        fail_line(str(error))
+        return EXIT_INVALID
+    except KeyboardInterrupt:
+        fail_line("interrupted; the engines have ended")
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dropgate",
+        description="End-to-end regression gate for vLLM's disable_eagle_block_drop: boots both variants of one "
+        "server, sends both the same work, and judges exact token counts and outputs.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"dropgate {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="run a scenario and judge it"))
+    _add_plan(commands.add_parser("plan", help="print every command, variable and file; start nothing"))
+    for name, command, text in (
+        ("judge", _judge, "recompute the verdict from saved evidence"),
+        ("report", _report, "write report.md again from saved evidence"),
+    ):
+        below = commands.add_parser(name, help=text, description=text)
+        below.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
+        below.set_defaults(command=command)
+    doctor = commands.add_parser("doctor", help="say what this machine has and lacks, and how to get it")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_scenario(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", metavar="SCENARIO", help="a name under fixtures/scenarios, or a path to a .yaml")
+    parser.add_argument(
+        "--set",
+        dest="assignments",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="replace one value of the scenario, such as workloads.prefix.requests=16; may be repeated",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    _add_scenario(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="an empty or new folder (default: runs/SCENARIO-TIME)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.set_defaults(command=_run)
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    _add_scenario(parser)
+    parser.add_argument("--rank", type=int, metavar="N", help="only this node's commands (default: all)")
+    parser.set_defaults(command=_plan)
+
+
+def _run(options: argparse.Namespace) -> int:
+    began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
+    scenario = load_scenario(options.scenario, tuple(options.assignments))
+    identity = preflight(scenario)
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    out: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
+    evidence = run(scenario, identity, EvidenceFolder(out), Narrator(options.quiet), began_s)
+    judgement = judge(evidence)
+    save_verdict(out, evidence, judgement)
+    save_report(out, evidence, judgement)
+    print_result(evidence, judgement, reference_of(evidence), out)
+    return judgement.verdict.exit_code
+
+
+def _plan(options: argparse.Namespace) -> int:
+    scenario = load_scenario(options.scenario, tuple(options.assignments))
+    sys.stdout.write(plan_text(scenario, options.rank))
+    return EXIT_PASS
+
+
+def _load(folder: Path) -> tuple[Evidence, Judgement]:
+    evidence = load_evidence(folder)
+    return evidence, judge(evidence)
+
+
+def _judge(options: argparse.Namespace) -> int:
+    evidence, judgement = _load(options.folder)
+    print_result(evidence, judgement, reference_of(evidence), options.folder)
+    saved = options.folder / VERDICT
+    if saved.is_file():
+        _compare_with_saved(saved, evidence, judgement)
+    else:
+        save_verdict(options.folder, evidence, judgement)
+    return judgement.verdict.exit_code
+
+
+def _compare_with_saved(saved: Path, evidence: Evidence, judgement: Judgement) -> None:
+    try:
+        before = json.loads(saved.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        fail_line(f"{saved}: cannot be read; the verdict above is recomputed from the evidence")
+        return
+    again = json.loads(json.dumps(verdict_document(evidence, judgement)))
+    if before != again:
+        shown = before.get("verdict") if isinstance(before, dict) else before
+        fail_line(f"{saved}: says {shown!r} and differs from what the evidence gives; the evidence counts")
+
+
+def _report(options: argparse.Namespace) -> int:
+    evidence, judgement = _load(options.folder)
+    sys.stdout.write(f"{save_report(options.folder, evidence, judgement)}\n")
+    return EXIT_PASS
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    text, ready = examine()
+    sys.stdout.write(text)
+    return EXIT_PASS if ready else EXIT_INVALID
+
+
+if __name__ == "__main__":
+    sys.exit(main())

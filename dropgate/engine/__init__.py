@@ -1,0 +1,1 @@
+"""Variant -> a ready engine, and its certain end."""

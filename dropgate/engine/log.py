@@ -1,0 +1,44 @@
+"""What an engine's own log says of its end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_PREFIX = re.compile(r"^(?:\([^)]*\)\s*)?(?P<logged>(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?")
+_RAISED = re.compile(
+    r"[\w.]*(?:Error|Exception|Exit|Interrupt)(?:: .+|$)|.*\berror: .+|(?:Fatal|Segmentation fault|Killed)\b"
+)
+_WEAK = re.compile(r"Traceback |Dumping |EngineCore (?:failed to start|encountered a fatal error)")
+"""Lines that announce an error whose own line comes later."""
+SHOWN = 300
+
+
+def first_error(log: Path) -> str:
+    """Return the first line of the log that names an error, without its prefix; else the log's last line.
+
+    At most 300 characters. An unreadable or empty log says so, since no line is better than a made-up one.
+    """
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        return f"the engine's log cannot be read: {error.strerror}"
+    texts = [line for line in lines if line.strip()]
+    named = (text for line in texts if (text := _named_error(line)))
+    last = _split(texts[-1])[0] if texts else "the engine wrote nothing to its log"
+    return next(named, last).strip()[:SHOWN]
+
+
+def _split(line: str) -> tuple[str, bool]:
+    """Return a line without its prefix, and whether a logger wrote it as an error."""
+    prefix = _PREFIX.match(line)
+    assert prefix is not None  # noqa: S101  (every part is optional)
+    return line[prefix.end() :], prefix["logged"] is not None
+
+
+def _named_error(line: str) -> str | None:
+    text, logged = _split(line)
+    inside_traceback = text[:1].isspace()
+    if inside_traceback or _WEAK.match(text):
+        return None
+    return text if logged or _RAISED.match(text) else None

@@ -1,0 +1,98 @@
+"""One engine as a process tree: started under a supervisor, ended for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from dropgate.engine.interpreter import LAUNCHER
+from dropgate.errors import InputError
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+CERTAIN_END_S = 10.0
+"""Beyond the grace: the supervisor's own sweep."""
+
+
+class EngineProcess:
+    """An engine and everything that it starts. The supervisor ends it all when this process is gone."""
+
+    def __init__(self, python: str, arguments: list[str], log: Path, stop_grace_s: float) -> None:
+        """Prepare; ``start`` starts it. ``arguments`` follow ``vllm``; the grace is in seconds."""
+        self.log = log
+        self.scratch = tempfile.mkdtemp(prefix="dropgate-")
+        self._command = [python, str(LAUNCHER), *arguments]
+        self._grace_s = stop_grace_s
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    def start(self, environment: dict[str, str]) -> None:
+        """Start the engine under its supervisor."""
+        command = [sys.executable, str(SUPERVISOR), self.scratch, *self._command]
+        with self.log.open("ab") as log_file:
+            self._supervisor = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log_file,
+                stderr=log_file,
+                env={**environment, "DROPGATE_STOP_GRACE_S": str(self._grace_s)},
+                start_new_session=True,  # a Ctrl-C on the terminal is the harness's to handle
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id of the supervisor: the root of the engine's tree."""
+        assert self._supervisor is not None, "start() comes first"  # noqa: S101
+        return self._supervisor.pid
+
+    def exit_code(self) -> int | None:
+        """Return how the engine ended, 128 + signal for a signal; ``None`` while it runs."""
+        return self._supervisor.poll() if self._supervisor else None
+
+    def ask_to_stop(self) -> None:
+        """Ask for a gentle end without waiting for it."""
+        if self._supervisor is not None and self._supervisor.poll() is None:
+            self._supervisor.terminate()
+
+    def stop(self) -> None:
+        """End the engine and all that it started: gently within the grace, then for certain. May be repeated."""
+        supervisor = self._supervisor
+        if supervisor is not None and supervisor.poll() is None:
+            self.ask_to_stop()
+            self._wait(self._grace_s + CERTAIN_END_S)
+        if supervisor is not None and supervisor.stdin:
+            with contextlib.suppress(OSError):
+                supervisor.stdin.close()
+            self._wait(CERTAIN_END_S)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _wait(self, seconds: float) -> None:
+        assert self._supervisor is not None  # noqa: S101
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._supervisor.wait(seconds)
+
+
+def free_port(host: str) -> int:
+    """Take a port that is free now; that it is still ours later is what the served name's nonce proves."""
+    with socket.create_server((host, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def require_free(host: str, port: int) -> None:
+    """Refuse a fixed port on which something listens already.
+
+    Raises:
+        InputError: the port is in use.
+
+    """
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise InputError(f"engine.port: {host}:{port} cannot be used: {os.strerror(error.errno or 0)}") from None

@@ -1,0 +1,163 @@
+"""A vLLM server as the gate sees it: boot until proven ready, counters, cache reset, end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import requests
+
+from dropgate.engine.environment import engine_environment, recorded_environment
+from dropgate.engine.log import first_error
+from dropgate.engine.process import EngineProcess, free_port
+from dropgate.errors import EngineError
+from dropgate.scenario import Scenario
+from dropgate.variants import Address, Variant, launch_arguments
+
+POLL_S = 0.2
+PROBE_PROMPT = [17, 18, 19]
+"""Shorter than any unit, so that readiness leaves nothing in the prefix cache."""
+
+
+class Server:
+    """One variant's server: ``with Server(...) as server: wait_ready([server])``."""
+
+    def __init__(self, scenario: Scenario, variant: Variant, python: str, log: Path) -> None:
+        """Prepare the command; entering the context starts it."""
+        self.variant = variant
+        self.deadlines = scenario.deadlines
+        host, port = scenario.engine.host, scenario.engine.port
+        self.address = Address(host, port or free_port(host), f"dropgate-{uuid.uuid4().hex[:12]}")
+        arguments = launch_arguments(scenario, variant, self.address, os.environ.get("MASTER_ADDR"))
+        self.command = [python, "vllm", *arguments]
+        self.process = EngineProcess(python, arguments, log, self.deadlines.stop / 2)
+        self.environment = engine_environment(os.environ, variant.environment, self.process.scratch)
+        self.boot_s: tuple[float, float] | None = None
+        """Monotonic seconds at the start and at readiness."""
+        self.reported_version: str | None = None
+
+    def __enter__(self) -> Server:
+        """Start the engine; ``wait_ready`` awaits several, so that they can boot side by side."""
+        self._started_s = time.monotonic()
+        self.process.start(self.environment)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the engine whatever happened."""
+        self.process.stop()
+
+    @property
+    def url(self) -> str:
+        """Base URL of the API."""
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        return f"http://{host}:{self.address.port}"
+
+    def recorded_environment(self) -> dict[str, str]:
+        """Return the engine's environment as it may be saved."""
+        return recorded_environment(self.environment)
+
+    def is_ready(self) -> bool:
+        """Tell whether the server is healthy AND has answered one token under this run's served name.
+
+        Raises:
+            EngineError: it died (its own first error line is quoted), or the boot deadline has passed.
+
+        """
+        if self.boot_s is None and self._healthy():
+            self._probe()
+            self.reported_version = self._get("/version").json()["version"]
+            self.boot_s = (self._started_s, time.monotonic())
+        if self.boot_s is None:
+            self.require_alive("while booting")
+            if time.monotonic() - self._started_s > self.deadlines.boot:
+                said = first_error(self.process.log)
+                raise EngineError(f"{self.variant.name}: not ready after {self.deadlines.boot:g} s; log: {said}")
+        return self.boot_s is not None
+
+    def require_alive(self, when: str) -> None:
+        """Check that the engine's process runs.
+
+        Raises:
+            EngineError: it has ended; the message has its exit code and its log's first error line.
+
+        """
+        code = self.process.exit_code()
+        if code is not None:
+            said = first_error(self.process.log)
+            raise EngineError(f"{self.variant.name}: the engine ended with code {code} {when}: {said}")
+
+    def _healthy(self) -> bool:
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"{self.url}/health", timeout=5).status_code == 200
+        return False
+
+    def _probe(self) -> None:
+        body = {"model": self.address.served_name, "prompt": PROBE_PROMPT, "max_tokens": 1, "temperature": 0}
+        try:
+            answer = requests.post(f"{self.url}/v1/completions", json=body, timeout=self.deadlines.probe)
+            tokens = answer.json()["usage"]["completion_tokens"] if answer.ok else 0
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            self._give_time_to_die()
+            self.require_alive("at its first request")
+            raise EngineError(
+                f"{self.variant.name}: healthy, but no token within {self.deadlines.probe:g} s: {type(error).__name__}"
+            ) from None
+        if tokens != 1:
+            self._give_time_to_die()
+            self.require_alive("at its first request")
+            raise EngineError(
+                f"{self.variant.name}: healthy, but the first request answered HTTP "
+                f"{answer.status_code}: {answer.text[:200]}"
+            )
+
+    def _give_time_to_die(self) -> None:
+        """Wait a moment: a dying engine drops its connections before its process ends, and its own error says more."""
+        deadline = time.monotonic() + 5
+        while self.process.exit_code() is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+    def metrics_text(self) -> str:
+        """Return the text of /metrics.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        return self._get("/metrics").text
+
+    def reset_prefix_cache(self) -> bool:
+        """Ask for an empty prefix cache; the next request's own count is the proof.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        try:
+            return requests.post(f"{self.url}/reset_prefix_cache", timeout=60).status_code == 200
+        except requests.RequestException as error:
+            self.require_alive("at the cache reset")
+            raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
+
+    def _get(self, path: str) -> requests.Response:
+        try:
+            answer = requests.get(f"{self.url}{path}", timeout=60)
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            self.require_alive(f"when asked for {path}")
+            raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
+        return answer
+
+
+def wait_ready(servers: Sequence[Server]) -> None:
+    """Wait until all are proven ready.
+
+    Raises:
+        EngineError: one of them will not be; the others are not waited for.
+
+    """
+    while not all([server.is_ready() for server in servers]):  # noqa: C419  (ask every one, every time)
+        time.sleep(POLL_S)

@@ -1,0 +1,100 @@
+"""Facts about the machine and what a run costs on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable
+
+import psutil
+
+from dropgate.scenario import Needs
+
+GIB = 1024**3
+SAMPLE_S = 2.0
+
+
+def host_facts() -> dict[str, str | int | float]:
+    """Return what a reader needs to place a run's times: cores, memory (GiB), system, Python."""
+    return {
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
+        "processor": _processor(),
+        "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def gpu_names() -> list[str]:
+    """Name the NVIDIA GPUs of this machine, one an entry; none where the driver's tool is not there or fails."""
+    if not (tool := shutil.which("nvidia-smi")):
+        return []
+    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return answer.stdout.splitlines()
+
+
+def unmet_need(needs: Needs) -> str | None:
+    """Say what this machine lacks for a scenario; ``None`` when it lacks nothing."""
+    fitting = [name for name in gpu_names() if (needs.gpu_name or "") in name]
+    gpus = f"{needs.gpus_per_node} x {needs.gpu_name or 'GPU'}"
+    if needs.nodes > 1:
+        return f"needs {needs.nodes} nodes" + (f" of {gpus}" if needs.gpus_per_node else "") + "; this is one"
+    if len(fitting) < needs.gpus_per_node:
+        return f"needs {gpus}; this machine has {len(fitting)}"
+    if (free := available_gib()) < needs.memory_gib:
+        return f"needs {needs.memory_gib:g} GiB of memory; {free:.1f} GiB are available"
+    return None
+
+
+def available_gib() -> float:
+    """Return the memory that new processes may take, in GiB."""
+    return float(psutil.virtual_memory().available / GIB)
+
+
+class MemoryWatch:
+    """Samples the proportional set size of this process and all below it; ``peak_gib`` is the largest sum."""
+
+    def __init__(self) -> None:
+        """Start with nothing seen."""
+        self.peak_gib = 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        """Start sampling."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take no more samples."""
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        me = psutil.Process()
+        while not self._end.wait(SAMPLE_S):
+            self.peak_gib = max(self.peak_gib, _sum_gib([me, *me.children(recursive=True)]))
+
+
+def _sum_gib(processes: Iterable[psutil.Process]) -> float:
+    total = 0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
+    return float(total / GIB)

@@ -1,0 +1,65 @@
+"""The numbers of a run that tables show: scenario A's columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dropgate.evidence import PhaseEvidence
+from dropgate.judge.view import PhaseView
+from dropgate.metrics import PROMPT_TOKENS_BY_SOURCE
+
+Measures = dict[str, Any]
+
+
+def measure(view: PhaseView) -> Measures:
+    """Return one variant's counts (tokens), throughput (requests/s) and time to first token (ms)."""
+    requests = len(view.phase.requests)
+    cached = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_cache_hit")
+    computed = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_compute")
+    return {
+        "requests": requests,
+        "cached_tokens_total": cached,
+        "computed_tokens_total": computed,
+        "cached_tokens_per_request": _per_request(cached, requests),
+        "computed_tokens_per_request": _per_request(computed, requests),
+        "request_throughput": _throughput(view.phase),
+        "ttft_ms": _ttft_ms(view.phase),
+    }
+
+
+def _per_request(total: int, requests: int) -> int | float | None:
+    if not requests:
+        return None
+    return total // requests if total % requests == 0 else total / requests
+
+
+def _throughput(phase: PhaseEvidence) -> float | None:
+    completed = sum(record.ok for record in phase.requests)
+    seconds = phase.finished_s - phase.started_s
+    return completed / seconds if seconds > 0 else None
+
+
+def _ttft_ms(phase: PhaseEvidence) -> Measures | None:
+    times = [
+        (record.first_token_s - record.sent_s) * 1000
+        for record in phase.requests
+        if record.ok and record.first_token_s is not None
+    ]
+    if not times:
+        return None
+    p50, p90, p99 = np.percentile(times, (50, 90, 99))
+    return {"mean": float(np.mean(times)), "p50": float(p50), "p90": float(p90), "p99": float(p99)}
+
+
+def delta(baseline: Measures, candidate: Measures) -> Measures:
+    """Subtract number by number; what either side lacks is left out."""
+    result: Measures = {}
+    for key, value in baseline.items():
+        other = candidate.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            result[key] = delta(value, other)
+        elif isinstance(value, int | float) and isinstance(other, int | float):
+            result[key] = other - value
+    return result

@@ -1,0 +1,33 @@
+"""One variant's phase as the judge reads it: records beside counters and the resolved configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dropgate.evidence import PhaseEvidence
+from dropgate.law import VariantName
+from dropgate.metrics import Difference, cache_config, difference, parse_snapshot, resolved_unit
+
+
+@dataclass(frozen=True)
+class PhaseView:
+    """A phase whose counters could be read."""
+
+    variant: VariantName
+    phase: PhaseEvidence
+    rises: Difference
+    config: dict[str, str]
+    unit: int
+    """U in tokens, as the engine resolved it."""
+
+
+def view_phase(variant: VariantName, phase: PhaseEvidence) -> PhaseView:
+    """Read the counters of a phase.
+
+    Raises:
+        CounterError: they cannot be trusted.
+
+    """
+    before, after = parse_snapshot(phase.metrics_before), parse_snapshot(phase.metrics_after)
+    config = cache_config(after)
+    return PhaseView(variant, phase, difference(before, after), config, resolved_unit(config))

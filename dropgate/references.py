@@ -1,0 +1,67 @@
+"""Measured values with their origin, to lay beside a run's own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dropgate.scenario import FIXTURES
+from dropgate.strict_yaml import Strict, read_document, validate
+
+Number = Annotated[float, Field(ge=0, strict=False)]
+
+
+class Origin(Strict):
+    """A reference's birth certificate."""
+
+    kind: Literal["published", "measured"]
+    source: str
+    engine: str
+    hardware: str
+    model: str
+    date: str
+
+
+class ReferenceTimes(Strict):
+    """Times to first token in milliseconds."""
+
+    mean: Number
+    p50: Number
+    p90: Number
+
+
+class ReferenceMeasures(Strict):
+    """One variant's measured values."""
+
+    requests: int
+    cached_tokens_per_request: int
+    computed_tokens_per_request: int
+    cached_tokens_total: int
+    computed_tokens_total: int
+    request_throughput: Number
+    ttft_ms: ReferenceTimes
+
+
+class Reference(Strict):
+    """Both variants' measured values, and where they come from."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    origin: Origin
+    baseline: ReferenceMeasures
+    candidate: ReferenceMeasures
+
+    def measures(self, variant: str) -> dict[str, Any]:
+        """Return one variant's values in the shape of a run's own."""
+        found: dict[str, Any] = getattr(self, variant).model_dump()
+        return found
+
+
+def load_reference(name: str) -> Reference:
+    """Read fixtures/references/NAME.yaml.
+
+    Raises:
+        InputError: it is missing or does not fit.
+
+    """
+    return validate(read_document(FIXTURES / "references" / f"{name}.yaml"), Reference)

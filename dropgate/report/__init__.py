@@ -1,0 +1,1 @@
+"""Judgement -> what people and programs read: terminal, Markdown, verdict.json."""

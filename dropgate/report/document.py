@@ -1,0 +1,30 @@
+"""verdict.json: the judgement for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from dropgate.evidence import Evidence
+from dropgate.judge import Judgement
+
+SCHEMA = 1
+
+
+def verdict_document(evidence: Evidence, judgement: Judgement) -> dict[str, Any]:
+    """Return the content of verdict.json; it follows from the evidence alone."""
+    return {
+        "schema": SCHEMA,
+        "scenario": evidence.scenario.name,
+        "verdict": judgement.verdict,
+        "engine": {"version": evidence.engine.version},
+        "dropgate": evidence.dropgate,
+        "checks": [dataclasses.asdict(check) for check in judgement.checks],
+        "metrics": judgement.metrics,
+        "costs": _costs(evidence),
+    }
+
+
+def _costs(evidence: Evidence) -> dict[str, float] | None:
+    costs = evidence.costs
+    return None if costs is None else {**costs.model_dump(), "added_share": costs.added_share}

@@ -1,0 +1,46 @@
+"""Writes what follows from the evidence beside it. Evidence is never overwritten; what follows from it may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from dropgate.errors import InputError
+from dropgate.evidence import Evidence
+from dropgate.judge import Judgement
+from dropgate.references import Reference, load_reference
+from dropgate.report.document import verdict_document
+from dropgate.report.markdown import markdown_report
+
+VERDICT = "verdict.json"
+REPORT = "report.md"
+
+
+def reference_of(evidence: Evidence) -> Reference | None:
+    """Return the reference that the scenario names, if any."""
+    name = evidence.scenario.reference
+    return load_reference(name) if name else None
+
+
+def save_verdict(folder: Path, evidence: Evidence, judgement: Judgement) -> None:
+    """Write verdict.json."""
+    _replace(folder / VERDICT, json.dumps(verdict_document(evidence, judgement), indent=1, allow_nan=False) + "\n")
+
+
+def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
+    """Write report.md and return its path."""
+    _replace(folder / REPORT, markdown_report(evidence, judgement, reference_of(evidence)))
+    return folder / REPORT
+
+
+def _replace(path: Path, text: str) -> None:
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

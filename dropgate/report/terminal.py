@@ -1,0 +1,62 @@
+"""The result on a terminal: the table, what did not pass, the verdict. At most 100 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from dropgate.evidence import Evidence
+from dropgate.judge import Judgement, Verdict
+from dropgate.references import Reference
+from dropgate.report.tables import prefix_rows
+
+STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
+WIDTH = 100
+
+
+def print_result(evidence: Evidence, judgement: Judgement, reference: Reference | None, folder: Path) -> None:
+    """Print to standard output; colours only on a terminal, and not with NO_COLOR."""
+    console = Console(highlight=False, soft_wrap=True, width=WIDTH)
+    console.print(_table(evidence, judgement, reference))
+    if reference:
+        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
+        console.print("           its times are another machine's: shown, never judged", markup=False)
+    odd = [check for check in judgement.checks if check.verdict is not Verdict.PASS]
+    for check in odd:
+        console.print(f"{check.verdict:7}", style=STYLES[check.verdict], end=" ")
+        console.print(f"{check.name}: expected {check.expected}, seen {check.seen}", markup=False)
+    console.print(_costs(evidence), markup=False)
+    passed = len(judgement.checks) - len(odd)
+    console.print(f"evidence: {folder}", markup=False)
+    if odd:
+        console.print(f"again:    dropgate judge {folder}", markup=False)
+    console.print(f"verdict:  {judgement.verdict}", style=STYLES[judgement.verdict], end="")
+    console.print(f" ({passed} of {len(judgement.checks)} checks passed)", markup=False)
+
+
+def _table(evidence: Evidence, judgement: Judgement, reference: Reference | None) -> Table:
+    title = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for heading in ("default drop", "option on", "change"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    if reference:
+        for heading in ("ref. drop", "ref. on", "ref. change"):
+            table.add_column(heading, justify="right", no_wrap=True, style="dim")
+    for row in prefix_rows(judgement, reference):
+        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change) if reference else ()
+        table.add_row(row.metric, row.baseline, row.candidate, row.change, *theirs)
+    return table
+
+
+def _costs(evidence: Evidence) -> str:
+    costs = evidence.costs
+    if costs is None:
+        return "costs:    not known, no engine became ready"
+    return (
+        f"costs:    {costs.wall_s:.1f} s, of which the engines booted or answered {costs.engine_s:.1f} s; "
+        f"the harness added {costs.added_share:.1%}; peak memory {costs.peak_memory_gib:.1f} GiB"
+    )

@@ -1,0 +1,194 @@
+"""The one file that joins the stages: scenario -> variants -> engine -> workload -> evidence."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from dropgate import __version__
+from dropgate.console import Narrator
+from dropgate.engine.interpreter import EngineIdentity, describe_engine, require_option
+from dropgate.engine.process import require_free
+from dropgate.engine.server import Server, wait_ready
+from dropgate.errors import EngineError, UnmetNeedError
+from dropgate.evidence import (
+    Costs,
+    EngineFacts,
+    Evidence,
+    EvidenceFolder,
+    PhaseEvidence,
+    ServerFacts,
+    VariantEvidence,
+)
+from dropgate.host import MemoryWatch, host_facts, unmet_need
+from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.scenario import Scenario
+from dropgate.variants import variant
+from dropgate.workload.client import Target
+from dropgate.workload.protocol import run_prefix
+
+Clock = Callable[[], float]
+
+
+def preflight(scenario: Scenario) -> EngineIdentity:
+    """Look at everything that can be known before anything is started.
+
+    Raises:
+        UnmetNeedError: this machine lacks what the scenario needs.
+        InputError: the engine or the port cannot be used.
+
+    """
+    if lacking := unmet_need(scenario.needs):
+        raise UnmetNeedError(f"{scenario.name}: {lacking}")
+    identity = require_option(describe_engine())
+    if scenario.engine.port is not None:
+        require_free(scenario.engine.host, scenario.engine.port)
+    return identity
+
+
+def run(
+    scenario: Scenario,
+    identity: EngineIdentity,
+    folder: EvidenceFolder,
+    narrator: Narrator,
+    began_s: float | None = None,
+) -> Evidence:
+    """Run a scenario that passed ``preflight`` and save its evidence, whole, before anything is judged.
+
+    ``began_s`` is the monotonic time at which the run's clock began; now, if not given. What goes wrong on the way is
+    evidence too. A KeyboardInterrupt is raised again once the engines have ended and the evidence is saved.
+    """
+    began_s = time.monotonic() if began_s is None else began_s
+    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s)
+    interrupted = False
+    with MemoryWatch() as memory:
+        try:
+            one.measure()
+        except EngineError as error:
+            one.errors.append(str(error))
+        except KeyboardInterrupt:
+            interrupted = True
+            one.errors.append("interrupted")
+    evidence = one.evidence(memory.peak_gib)
+    folder.close(evidence)
+    if interrupted:
+        raise KeyboardInterrupt
+    return evidence
+
+
+class _Run:
+    """A run under way: what has been seen so far."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        identity: EngineIdentity,
+        folder: EvidenceFolder,
+        narrator: Narrator,
+        clock: Clock,
+    ) -> None:
+        self.scenario = scenario
+        self.identity = identity
+        self.folder = folder
+        self.narrator = narrator
+        self.clock = clock
+        self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.servers: dict[VariantName, Server] = {}
+        self.phases: dict[VariantName, dict[str, PhaseEvidence]] = {}
+        self.errors: list[str] = []
+
+    def measure(self) -> None:
+        """Boot the variants as the scenario says and send both the same work."""
+        together: Sequence[Sequence[VariantName]] = [VARIANT_NAMES]
+        if self.scenario.engine.boot == "one_by_one":
+            together = [[name] for name in VARIANT_NAMES]
+        for names in together:
+            with ExitStack() as stack:
+                servers = [stack.enter_context(self._server(name)) for name in names]
+                self.narrator.say(f"booting {' and '.join(names)}: vLLM {self.identity.version}")
+                wait_ready(servers)
+                for server in servers:
+                    self._work(server)
+                self.narrator.say("stopping " + " and ".join(names))
+                stop_together(servers)
+
+    def _server(self, name: VariantName) -> Server:
+        log = self.folder.log_path(name)
+        self.servers[name] = Server(self.scenario, variant(self.scenario, name), self.identity.python, log)
+        return self.servers[name]
+
+    def _work(self, server: Server) -> None:
+        name, total = server.variant.name, self.scenario.workloads.prefix.requests
+        with self.narrator.counting(f"{name}: {total} requests", total) as done:
+            phase = measure_prefix(server, self.scenario, self.clock, done)
+        self.phases[name] = {"prefix": phase}
+        self.folder.save_phase(name, "prefix", phase)
+        server.require_alive("during the requests")
+
+    def evidence(self, peak_memory_gib: float) -> Evidence:
+        """Put together all that was seen."""
+        offset_s = self.clock() - time.monotonic()
+        variants = {
+            name: VariantEvidence(server=server_facts(server, offset_s), phases=self.phases.get(name, {}))
+            for name, server in self.servers.items()
+        }
+        busy = union_length(_busy_intervals(variants))
+        costs = Costs(wall_s=self.clock(), engine_s=busy, peak_memory_gib=peak_memory_gib) if busy else None
+        return Evidence(
+            dropgate=__version__,
+            scenario=self.scenario,
+            created=self.created,
+            host=host_facts(),
+            engine=EngineFacts(**self.identity.model_dump(include={"version", "python", "packages"})),
+            variants=variants,
+            errors=self.errors,
+            costs=costs,
+        )
+
+
+def measure_prefix(
+    server: Server, scenario: Scenario, clock: Clock, on_done: Callable[[], None] = lambda: None
+) -> PhaseEvidence:
+    """Run the scenario's prefix workload on one server that is ready."""
+    target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
+    return run_prefix(server, target, scenario.workloads.prefix, scenario.deadlines.settle, on_done)
+
+
+def server_facts(server: Server, offset_s: float) -> ServerFacts:
+    """Say how a server was started; ``offset_s`` turns monotonic seconds into the run's own."""
+    boot = server.boot_s and (server.boot_s[0] + offset_s, server.boot_s[1] + offset_s)
+    return ServerFacts(
+        command=server.command,
+        environment=server.recorded_environment(),
+        served_name=server.address.served_name,
+        reported_version=server.reported_version,
+        boot_s=boot,
+    )
+
+
+def stop_together(servers: Sequence[Server]) -> None:
+    """Ask all to end at once, so that their grace periods overlap."""
+    for server in servers:
+        server.process.ask_to_stop()
+    for server in servers:
+        server.process.stop()
+
+
+def _busy_intervals(variants: dict[VariantName, VariantEvidence]) -> list[tuple[float, float]]:
+    intervals = [seen.server.boot_s for seen in variants.values() if seen.server.boot_s]
+    for seen in variants.values():
+        for phase in seen.phases.values():
+            intervals.append((phase.started_s, phase.finished_s))
+            intervals += [(record.sent_s, record.finished_s or record.sent_s) for record in phase.populate]
+    return intervals
+
+
+def union_length(intervals: Sequence[tuple[float, float]]) -> float:
+    """Return the length of the union of closed intervals."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

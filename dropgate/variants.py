@@ -1,0 +1,86 @@
+"""Scenario -> the command lines of its two variants; pure, so that a plan is exactly what would run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from dropgate.law import VariantName
+from dropgate.scenario import FlagValue, Scenario
+
+OPTION = "disable_eagle_block_drop"
+OPTION_SINCE = "0.30.0"
+"""The first vLLM release that knows the option (vLLM pull request 53388)."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One server's command line; ``$NODE_RANK`` and ``$MASTER_ADDR`` are filled in at launch."""
+
+    name: VariantName
+    rank: int
+    argv: tuple[str, ...]
+    """``vllm serve ...`` as the scenario has it, argument for argument."""
+    observe: tuple[str, ...]
+    """What the gate appends to see more."""
+    environment: dict[str, str]
+    """Variables that the scenario sets, over those passed through from the caller."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where one run's server listens, and the name that only this run knows."""
+
+    host: str
+    port: int
+    served_name: str
+
+
+def variant(scenario: Scenario, name: VariantName, rank: int = 0) -> Variant:
+    """Build one rank's command line of one variant."""
+    return Variant(
+        name=name,
+        rank=rank,
+        argv=("vllm", "serve", scenario.engine.model, *_arguments(_flags(scenario, name, rank))),
+        observe=tuple(_arguments(scenario.engine.observe)),
+        environment=dict(scenario.engine.environment),
+    )
+
+
+def _flags(scenario: Scenario, name: VariantName, rank: int) -> dict[str, FlagValue]:
+    engine = scenario.engine
+    speculative: Any = engine.flags["speculative-config"]
+    merged = {**engine.flags, "speculative-config": {**speculative, **getattr(scenario.variants, name)}}
+    if "node-rank" in merged:
+        merged["node-rank"] = rank
+    return merged if rank == 0 else {**merged, **engine.worker_flags}
+
+
+def _arguments(flags: dict[str, FlagValue]) -> list[str]:
+    arguments: list[str] = []
+    for flag, value in flags.items():
+        arguments.append(f"--no-{flag}" if value is False else f"--{flag}")
+        if isinstance(value, dict):
+            arguments.append(json.dumps(value, separators=(",", ":")))
+        elif not isinstance(value, bool):
+            arguments.append(str(value))
+    return arguments
+
+
+def launch_arguments(scenario: Scenario, chosen: Variant, address: Address, master: str | None) -> list[str]:
+    """Everything after the interpreter and the launcher: the scenario's arguments, then the gate's own.
+
+    The scenario's served name stays the first, so that metrics keep their label; requests use the nonce.
+    """
+    filled = [master if argument == "$MASTER_ADDR" and master else argument for argument in chosen.argv[1:]]
+    named = scenario.engine.flags.get("served-model-name")
+    served = ([str(named)] if named else []) + [address.served_name]
+    own = ["--host", address.host, "--port", str(address.port), "--served-model-name", *served]
+    return [*filled, *chosen.observe, *own]
+
+
+def shell_line(argv: tuple[str, ...]) -> str:
+    """Write a command as a person would paste it; placeholders stay open to the shell."""
+    return " ".join(f'"{part}"' if part.startswith("$") else shlex.quote(part) for part in argv)

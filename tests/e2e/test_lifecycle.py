@@ -1,0 +1,125 @@
+"""Nothing survives: after a run, a Ctrl-C, a kill -9 of the harness, or a boot that fails."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.engines import ROOT, SMALL, dropgate_command, run_dropgate
+
+pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("lifecycle")]
+GONE_WITHIN_S = 10
+SETS = [argument for one in (*SMALL, "engine.boot=one_by_one") for argument in ("--set", one)]
+
+
+class Run:
+    """A run in the background, and everything that it started."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.log = out.with_suffix(".log")
+        command = dropgate_command("run", "tiny_eagle3_cpu", "--out", str(out), *SETS)
+        with self.log.open("w") as log:
+            self.harness = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+        self.family: dict[int, psutil.Process] = {}
+        self.ports: set[int] = set()
+
+    def until(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Wait, and note every process and listening port of the run on the way."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.log.read_text()
+            assert self.harness.poll() is None, self.log.read_text()
+            self.note()
+            time.sleep(0.2)
+
+    def note(self) -> None:
+        for process in psutil.Process(self.harness.pid).children(recursive=True):
+            self.family[process.pid] = process
+            try:
+                self.ports |= {c.laddr.port for c in process.net_connections("inet") if c.status == "LISTEN"}
+            except psutil.Error:
+                continue
+
+    def engine_log(self) -> str:
+        path = self.out / "baseline" / "engine.log"
+        return path.read_text() if path.exists() else ""
+
+    def survivors(self) -> list[object]:
+        alive: list[object] = [process for process in self.family.values() if process.is_running()]
+        return alive + [port for port in self.ports if listening(port)]
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def scratch_folders() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("dropgate-*")}
+
+
+@contextmanager
+def running(out: Path) -> Iterator[Run]:
+    before = scratch_folders()
+    run = Run(out)
+    try:
+        yield run
+    finally:
+        run.harness.kill()
+        run.harness.wait()
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while (left := run.survivors()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+    assert len(run.family) >= 2
+    assert scratch_folders() <= before
+
+
+def test_a_harness_killed_while_booting_leaves_nothing(tmp_path: Path) -> None:
+    """kill -9 half way through the boot."""
+    with running(tmp_path / "out") as run:
+        run.until(lambda: len(run.family) >= 3 and bool(run.engine_log()), 120)
+        run.harness.send_signal(signal.SIGKILL)
+        run.harness.wait(GONE_WITHIN_S)
+
+
+def test_a_harness_killed_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    """kill -9 while requests are in flight."""
+    with running(tmp_path / "out") as run:
+        run.until(lambda: "POST /v1/completions" in run.engine_log(), 300)
+        assert run.ports
+        run.harness.send_signal(signal.SIGKILL)
+        run.harness.wait(GONE_WITHIN_S)
+
+
+def test_ctrl_c_ends_the_engines_and_saves_the_evidence(tmp_path: Path) -> None:
+    """An interrupted run cleans up, says so, and its evidence is judged invalid."""
+    with running(tmp_path / "out") as run:
+        run.until(lambda: len(run.family) >= 3 and bool(run.engine_log()), 120)
+        run.harness.send_signal(signal.SIGINT)
+        assert run.harness.wait(GONE_WITHIN_S) == 130
+        assert "interrupted; the engines have ended" in run.log.read_text()
+    judged = run_dropgate("judge", str(tmp_path / "out"))
+    assert judged.returncode == 75
+    assert "run.whole: expected no errors, seen interrupted" in judged.stdout
+
+
+def test_a_boot_that_fails_is_invalid_with_the_engines_own_reason(tmp_path: Path) -> None:
+    """An engine that refuses its flags is quoted, at once, and nothing is left."""
+    before = scratch_folders()
+    sets = [*SETS, "--set", "engine.flags.max-model-len=99999999"]
+    result = run_dropgate("run", "tiny_eagle3_cpu", "--out", str(tmp_path / "out"), *sets)
+    assert result.returncode == 75, result.stdout
+    assert "the engine ended with code 1 while booting" in result.stdout
+    assert "max_model_len" in result.stdout
+    assert scratch_folders() <= before

@@ -1,0 +1,88 @@
+"""Real engines, booted once a session and shared by the tests of one xdist group."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dropgate.engine.interpreter import describe_engine
+from dropgate.engine.server import Server, wait_ready
+from dropgate.evidence import EngineFacts, Evidence, VariantEvidence
+from dropgate.host import host_facts
+from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.run import measure_prefix, server_facts
+from dropgate.scenario import Scenario, load_scenario
+from dropgate.variants import variant
+
+SMALL = (
+    "workloads.prefix.requests=24",
+    "workloads.prefix.concurrency=8",
+    "workloads.prefix.prefix_tokens=4608",
+    "workloads.prefix.suffix_tokens=64",
+    "promises=[{kind: prefix_law}, {kind: same_outputs}]",
+)
+"""The embedded default with a prefix of three units and few requests."""
+
+Measure = Callable[..., Evidence]
+
+
+@pytest.fixture(scope="session")
+def small() -> Scenario:
+    """The embedded default, small."""
+    return load_scenario("tiny_eagle3_cpu", SMALL)
+
+
+@pytest.fixture(scope="session")
+def engines(small: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[VariantName, Server]]:
+    """Both variants' real servers, ready."""
+    folder = tmp_path_factory.mktemp("engines")
+    python = describe_engine().python
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(Server(small, variant(small, name), python, folder / f"{name}.log"))
+            for name in VARIANT_NAMES
+        }
+        wait_ready(list(servers.values()))
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def measure(small: Scenario) -> Measure:
+    """Run the small scenario on any two running servers, whichever option each has."""
+
+    def run_on(baseline: Server, candidate: Server, scenario: Scenario = small) -> Evidence:
+        began = time.monotonic()
+        identity = describe_engine()
+        seen = {}
+        for name, server in zip(VARIANT_NAMES, (baseline, candidate), strict=True):
+            phase = measure_prefix(server, scenario, lambda: time.monotonic() - began)
+            seen[name] = VariantEvidence(server=server_facts(server, -began), phases={"prefix": phase})
+        return Evidence(
+            dropgate="test",
+            scenario=scenario,
+            created="now",
+            host=host_facts(),
+            engine=EngineFacts(**identity.model_dump(include={"version", "python", "packages"})),
+            variants=seen,
+        )
+
+    return run_on
+
+
+def dropgate_command(*arguments: str) -> list[str]:
+    """Return the command line of the tool under this interpreter."""
+    return [sys.executable, "-m", "dropgate.cli", *arguments]
+
+
+def run_dropgate(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    """Run the tool as a user would."""
+    return subprocess.run(dropgate_command(*arguments), capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+
+
+ROOT = Path(__file__).resolve().parents[2]

@@ -1,0 +1,103 @@
+"""Evidence: saved whole, read back the same, and never silently changed, cut or overwritten."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dropgate.errors import InputError
+from dropgate.evidence import EvidenceFolder, load_evidence
+from dropgate.judge import judge
+from tests.support.factory import evidence
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    folder = EvidenceFolder(tmp_path / "run")
+    whole = evidence()
+    for name, seen in whole.variants.items():
+        folder.log_path(name).write_text("a log\n")
+        folder.save_phase(name, "prefix", seen.phases["prefix"])
+    folder.close(whole)
+    return folder.path
+
+
+def test_what_was_saved_is_read_back_the_same_and_judged_the_same(saved: Path) -> None:
+    assert load_evidence(saved) == evidence()
+    assert judge(load_evidence(saved)) == judge(evidence())
+
+
+def test_nothing_is_left_but_whole_files(saved: Path) -> None:
+    assert sorted(path.name for path in saved.rglob(".*")) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["baseline/prefix/requests.jsonl", "candidate/prefix/metrics-after.txt", "baseline/engine.log"]
+)
+def test_a_file_that_was_cut_changed_or_lost_is_named(saved: Path, name: str) -> None:
+    path = saved / name
+    content = path.read_text()
+    path.write_text(content[:-3])
+    with pytest.raises(InputError, match=rf"{name}: cut short: \d+ bytes, 'files'"):
+        load_evidence(saved)
+    path.write_text(content.replace("a", "b"))
+    with pytest.raises(InputError, match=rf"{name}: changed since"):
+        load_evidence(saved)
+    path.unlink()
+    with pytest.raises(InputError, match=rf"{name}: missing"):
+        load_evidence(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda manifest: manifest.update(schema_version=2),
+            r"evidence.json: 'schema_version' is 2",
+        ),
+        (lambda manifest: manifest.pop("engine"), r"evidence.json: 'engine': Field required"),
+        (lambda manifest: manifest.update(extra=1), r"evidence.json: 'extra'"),
+        (
+            lambda manifest: manifest["files"].update({"../x": {"sha256": "", "bytes": 0}}),
+            r"'\.\./x', which is out",
+        ),
+        (lambda manifest: manifest["scenario"].update(nmae="x"), r"evidence.json: 'nmae'"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(saved: Path, change, message: str) -> None:
+    manifest = json.loads((saved / "evidence.json").read_text())
+    change(manifest)
+    (saved / "evidence.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=message):
+        load_evidence(saved)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 1}', "[" * 100_000])
+def test_a_manifest_that_is_cut_short_is_refused(saved: Path, text: str) -> None:
+    (saved / "evidence.json").write_text(text)
+    with pytest.raises(InputError, match=r"evidence\.json"):
+        load_evidence(saved)
+
+
+def test_a_folder_without_evidence_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file: the run did not complete"):
+        load_evidence(tmp_path)
+
+
+def test_evidence_is_never_overwritten(saved: Path) -> None:
+    with pytest.raises(InputError, match="not empty; evidence is never overwritten"):
+        EvidenceFolder(saved)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        EvidenceFolder(tmp_path / "file" / "run")
+
+
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    folder = EvidenceFolder(tmp_path / "run")
+    folder.write("a.txt", "first")
+    with pytest.raises(FileExistsError):
+        folder.write("a.txt", "second")
+    assert (folder.path / "a.txt").read_text() == "first"
