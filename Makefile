@@ -7,7 +7,11 @@ UV     := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 READY  := $(VENV)/.ready
 
-.PHONY: setup gate test unit lint clean
+# Not installed: torchvision, torchaudio and torchcodec as PyPI has them cannot be imported beside the CPU build of torch
+# and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
+LEFT_OUT := torch torchvision torchaudio torchcodec triton
+
+.PHONY: setup gate test unit lint lock clean
 
 setup: $(READY)
 
@@ -36,6 +40,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --index-strategy unsafe-best-match --extra-index-url $(TORCH_CPU_INDEX) \
+	  --no-annotate --custom-compile-command 'make lock' $(LEFT_OUT:%=--no-emit-package %) --output-file requirements/cpu.lock requirements/cpu.in
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -64,6 +64,8 @@ class PhaseEvidence(Frozen):
     reset_ok: bool
     populate: list[RequestRecord]
     requests: list[RequestRecord]
+    control: list[RequestRecord] = []
+    """Timed prompts answered again, each alone and with a cold cache; ``index`` is the timed request's."""
     metrics_before: str
     metrics_after: str
     started_s: float
@@ -186,6 +188,7 @@ class EvidenceFolder:
         self.write(f"{stem}/metrics-after.txt", phase.metrics_after)
         self.write(f"{stem}/populate.jsonl", _lines(phase.populate))
         self.write(f"{stem}/requests.jsonl", _lines(phase.requests))
+        self.write(f"{stem}/control.jsonl", _lines(phase.control))
 
     def close(self, evidence: Evidence) -> None:
         """Write the manifest last, with the checksum of every other file: from here on the evidence is whole."""
@@ -280,6 +283,7 @@ def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence
             **facts,
             populate=_read_lines(stem / "populate.jsonl"),
             requests=_read_lines(stem / "requests.jsonl"),
+            control=_read_lines(stem / "control.jsonl"),
             metrics_before=(stem / "metrics-before.txt").read_text(encoding="utf-8"),
             metrics_after=(stem / "metrics-after.txt").read_text(encoding="utf-8"),
         )

@@ -151,9 +151,11 @@ class _Run:
 def measure_prefix(
     server: Server, scenario: Scenario, clock: Clock, on_done: Callable[[], None] = lambda: None
 ) -> PhaseEvidence:
-    """Run the scenario's prefix workload on one server that is ready."""
+    """Run the scenario's prefix workload on one server that is ready; the baseline answers the control too."""
     target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
-    return run_prefix(server, target, scenario.workloads.prefix, scenario.deadlines.settle, on_done)
+    work, deadlines = scenario.workloads.prefix, scenario.deadlines
+    control = work.control if server.variant.name == "baseline" else 0
+    return run_prefix(server, target, work, deadlines.settle, control, on_done)
 
 
 def server_facts(server: Server, offset_s: float) -> ServerFacts:
@@ -181,7 +183,8 @@ def _busy_intervals(variants: dict[VariantName, VariantEvidence]) -> list[tuple[
     for seen in variants.values():
         for phase in seen.phases.values():
             intervals.append((phase.started_s, phase.finished_s))
-            intervals += [(record.sent_s, record.finished_s or record.sent_s) for record in phase.populate]
+            untimed = [*phase.populate, *phase.control]
+            intervals += [(record.sent_s, record.finished_s or record.sent_s) for record in untimed]
     return intervals
 
 

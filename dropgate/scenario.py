@@ -80,6 +80,11 @@ class PrefixRepetition(Strict):
     output_tokens: Positive = 1
     populate: bool = True
     """Send one untimed request a prefix before the counters are captured."""
+    control: Count = 0
+    """Timed prompts that the baseline answers again, each with a cold cache and alone: the noise of this machine.
+
+    At most all of them.
+    """
     token_ids: tuple[Count, Positive]
     """Prompts are drawn from this half-open range of token ids."""
     seed: Count = 0

@@ -75,7 +75,8 @@ def _judge_promise(evidence: Evidence, views: list[PhaseView], promise: Promise)
         identities = [check for view in views for check in judge_identities(view, draft_length)]
         return judge_prefix(baseline, candidate, promise) + identities
     assert isinstance(promise, OutputsPromise)  # noqa: S101
-    return judge_outputs(baseline, candidate)
+    work = evidence.scenario.workloads.prefix
+    return judge_outputs(baseline, candidate, min(work.control, work.requests))
 
 
 def _guarded(name: str, judge_part: Callable[..., list[Check]], *arguments: object) -> list[Check]:

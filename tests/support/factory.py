@@ -12,6 +12,7 @@ SIZES = (
     "workloads.prefix.requests=6",
     "workloads.prefix.prefix_tokens=4608",
     "workloads.prefix.suffix_tokens=64",
+    "workloads.prefix.control=2",
     "promises=[{kind: prefix_law}, {kind: same_outputs}]",
 )
 LENGTH = 4608 + 64
@@ -87,6 +88,7 @@ class Seen:
     requests: list[RequestRecord]
     before: Counters
     after: Counters
+    control: tuple[RequestRecord, ...] = ()
     reset_ok: bool = True
 
     def phase(self) -> PhaseEvidence:
@@ -94,6 +96,7 @@ class Seen:
             reset_ok=self.reset_ok,
             populate=self.populate,
             requests=self.requests,
+            control=list(self.control),
             metrics_before=self.before.text(),
             metrics_after=self.after.text(),
             started_s=10.0,
@@ -133,7 +136,8 @@ def seen(variant: VariantName) -> Seen:
         hits=6 * hit,
         length=7,
     )
-    return Seen([record(0, 0, shared=0)], [record(i, hit) for i in range(6)], before, after)
+    control = (record(0, 0, shared=0), record(1, 0, shared=0)) if variant == "baseline" else ()
+    return Seen([record(0, 0, shared=0)], [record(i, hit) for i in range(6)], before, after, control)
 
 
 def evidence(baseline: Seen | None = None, candidate: Seen | None = None, errors: tuple[str, ...] = ()) -> Evidence:

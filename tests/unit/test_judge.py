@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dropgate.evidence import RequestRecord
 from dropgate.judge import Judgement, Verdict, judge
+from dropgate.judge.outputs import judge_rate
 from dropgate.judge.verdict import Check, combine
 from tests.support.factory import LENGTH, Seen, evidence, seen
 
@@ -58,7 +60,50 @@ def test_one_request_of_many_is_enough_to_fail() -> None:
 def test_one_other_token_fails() -> None:
     found = odd(judge(evidence(candidate=with_request(CAND, 2, token_ids=[7]))))
     assert list(found) == ["outputs.identical"]
-    assert "request #2 at output token 0: 102 against 7 (top-2 margin 1.0000)" in found["outputs.identical"].seen
+    assert found["outputs.identical"].seen.startswith(
+        "1 of 6 answers differ, 0 ties; first: request #2 at output token 0"
+    )
+
+
+def with_control(*tops: list[tuple[int, float]]) -> Seen:
+    control = [
+        again.model_copy(update={"top_logprobs": [top], "token_ids": [top[0][0]]})
+        for again, top in zip(BASE.control, tops, strict=True)
+    ]
+    return replace(BASE, control=tuple(control))
+
+
+NEAR = {"token_ids": [7], "top_logprobs": [[(7, -0.9), (102, -1.0)]]}
+NOISY = with_control([(100, -0.75), (7, -1.5)], [(101, -0.5), (7, -1.5)])
+"""The margin of 1.0 between 100 and 7 was 0.75 in the control: noise of 0.25."""
+
+
+@pytest.mark.parametrize(
+    ("base", "margin", "verdict"), [(NOISY, 0.2, Verdict.PASS), (NOISY, 0.3, Verdict.FAIL), (BASE, 0.1, Verdict.FAIL)]
+)
+def test_a_divergence_is_a_tie_only_within_the_controls_noise(base: Seen, margin: float, verdict: Verdict) -> None:
+    close = with_request(base, 2, top_logprobs=[[(102, -0.9), (7, -0.9 - margin)]])
+    assert judge(evidence(close, with_request(CAND, 2, **NEAR))).verdict is verdict
+
+
+def test_another_runner_up_is_no_tie() -> None:
+    close = with_request(NOISY, 2, top_logprobs=[[(102, -0.9), (8, -1.0)]])
+    found = odd(judge(evidence(close, with_request(CAND, 2, **NEAR))))
+    assert "not each other's runner-up" in found["outputs.identical"].seen
+
+
+@pytest.mark.parametrize(
+    ("found", "control_found", "verdict"),
+    [(0, 0, Verdict.PASS), (1, 0, Verdict.PASS), (80, 0, Verdict.FAIL), (80, 4, Verdict.PASS), (160, 4, Verdict.FAIL)],
+)
+def test_ties_far_more_often_than_in_the_control_fail(found: int, control_found: int, verdict: Verdict) -> None:
+    assert judge_rate(found, 160, control_found, 8).verdict is verdict
+
+
+@pytest.mark.parametrize("control", [(), (BASE.control[0],), (BASE.control[0], BASE.requests[1])])
+def test_a_control_that_is_not_whole_and_cold_is_invalid(control: tuple[RequestRecord, ...]) -> None:
+    found = odd(judge(evidence(baseline=replace(BASE, control=control))))
+    assert {name: check.verdict for name, check in found.items()} == {"outputs.control": Verdict.INVALID}
 
 
 FAILS: dict[str, Seen] = {

@@ -1,0 +1,57 @@
+"""The README is true: its quick commands run, its long ones are known, its files exist."""
+
+import itertools
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dropgate.cli import main
+from dropgate.scenario import load_scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text()
+COMMANDS = [
+    line.removeprefix("$ ").partition("  #")[0].strip()
+    for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def commands(program: str) -> list[str]:
+    return [command for command in COMMANDS if command.startswith(program + " ")]
+
+
+def test_every_command_is_covered_by_one_of_the_tests_below() -> None:
+    assert {"make gate", "make test"} <= set(COMMANDS)
+    assert len(commands("make")) + len(commands("dropgate")) == len(COMMANDS) >= 7
+
+
+@pytest.mark.parametrize("command", commands("make"))
+def test_every_make_target_exists(command: str) -> None:
+    target = command.split()[1]
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [one for one in commands("dropgate") if " run " not in one])
+def test_every_quick_command_succeeds(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [one for one in commands("dropgate") if " run " in one])
+def test_every_long_command_names_a_scenario_that_its_settings_fit(command: str) -> None:
+    words = shlex.split(command)
+    sets = tuple(value for flag, value in itertools.pairwise(words) if flag == "--set")
+    assert load_scenario(words[2], sets)
+
+
+@pytest.mark.parametrize(
+    "path", re.findall(r"\]\((?!http)([^)]+)\)|`((?:tests|docs|requirements|buildkite)/[\w/.]+)`", TEXT)
+)
+def test_every_file_that_is_named_exists(path: tuple[str, str]) -> None:
+    assert (ROOT / (path[0] or path[1])).exists()
