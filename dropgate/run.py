@@ -44,7 +44,7 @@ def preflight(scenario: Scenario) -> EngineIdentity:
         raise UnmetNeedError(f"{scenario.name}: {lacking}")
     identity = require_option(describe_engine())
     if scenario.engine.port is not None:
-        require_free(scenario.engine.host, scenario.engine.port)
+        require_free(scenario.name, scenario.engine.host, scenario.engine.port)
     return identity
 
 
@@ -108,7 +108,7 @@ class _Run:
             with ExitStack() as stack:
                 servers = [stack.enter_context(self._server(name)) for name in names]
                 self.narrator.say(f"booting {' and '.join(names)}: vLLM {self.identity.version}")
-                wait_ready(servers)
+                wait_ready(servers, self.narrator.say)
                 for server in servers:
                     self._work(server)
                 self.narrator.say("stopping " + " and ".join(names))

@@ -29,17 +29,16 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class Document:
     """One YAML mapping, with the line on which each key stands."""
 
-    def __init__(self, path: Path, data: dict[str, Any], lines: Mapping[KeyPath, int]) -> None:
+    def __init__(self, path: Path, data: dict[str, Any], origins: Mapping[KeyPath, str]) -> None:
         self.path = path
         self.data = data
-        self._lines = lines
+        self.origins = origins
+        """By key path, where the value was written: file and line, or the assignment that replaced it."""
 
     def where(self, key_path: KeyPath) -> str:
-        """Name the file and the line of ``key_path``, or of the nearest key above it."""
-        for end in range(len(key_path), 0, -1):
-            if line := self._lines.get(key_path[:end]):
-                return f"{self.path}:{line}"
-        return str(self.path)
+        """Say where ``key_path``, or the nearest key above it, was written."""
+        above = (key_path[:end] for end in range(len(key_path), 0, -1))
+        return next((self.origins[path] for path in above if path in self.origins), str(self.path))
 
 
 def read_document(path: Path) -> Document:
@@ -55,11 +54,11 @@ def read_document(path: Path) -> Document:
         raise InputError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-    lines: dict[KeyPath, int] = {}
+    origins: dict[KeyPath, str] = {}
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is not None:
-            _note_lines(path, root, (), lines)
+            _note_origins(path, root, (), origins)
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -70,10 +69,10 @@ def read_document(path: Path) -> Document:
         raise InputError(f"{path}: not valid YAML: nested too deeply") from None
     if not isinstance(data, dict):
         raise InputError(f"{path}: a mapping of keys to values is expected")
-    return Document(path, data, lines)
+    return Document(path, data, origins)
 
 
-def _note_lines(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyPath, int]) -> None:
+def _note_origins(path: Path, node: yaml.Node, key_path: KeyPath, origins: dict[KeyPath, str]) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: dict[str, int] = {}
         for key_node, value_node in node.value:
@@ -81,12 +80,12 @@ def _note_lines(path: Path, node: yaml.Node, key_path: KeyPath, lines: dict[KeyP
             if key in seen:
                 raise InputError(f"{path}:{line}: key '{key}' stands twice; first on line {seen[key]}")
             seen[key] = line
-            lines[(*key_path, key)] = line
-            _note_lines(path, value_node, (*key_path, key), lines)
+            origins[(*key_path, key)] = f"{path}:{line}"
+            _note_origins(path, value_node, (*key_path, key), origins)
     elif isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            lines[(*key_path, index)] = child.start_mark.line + 1
-            _note_lines(path, child, (*key_path, index), lines)
+            origins[(*key_path, index)] = f"{path}:{child.start_mark.line + 1}"
+            _note_origins(path, child, (*key_path, index), origins)
 
 
 def override(document: Document, assignment: str) -> Document:
@@ -113,7 +112,7 @@ def override(document: Document, assignment: str) -> Document:
         level[key] = dict(below)
         level = level[key]
     level[keys[-1]] = value
-    return Document(document.path, data, document._lines)
+    return Document(document.path, data, {**document.origins, tuple(keys): f"--set {assignment}"})
 
 
 def validate(document: Document, model: type[ModelT]) -> ModelT:

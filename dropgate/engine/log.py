@@ -11,6 +11,7 @@ _RAISED = re.compile(
 )
 _WEAK = re.compile(r"Traceback |Dumping |EngineCore (?:failed to start|encountered a fatal error)")
 """Lines that announce an error whose own line comes later."""
+_REASON_FOLLOWS = re.compile(r"\d+ validation errors? for \S+$")
 SHOWN = 300
 
 
@@ -24,9 +25,11 @@ def first_error(log: Path) -> str:
     except OSError as error:
         return f"the engine's log cannot be read: {error.strerror}"
     texts = [line for line in lines if line.strip()]
-    named = (text for line in texts if (text := _named_error(line)))
-    last = _split(texts[-1])[0] if texts else "the engine wrote nothing to its log"
-    return next(named, last).strip()[:SHOWN]
+    for number, line in enumerate(texts):
+        if named := _named_error(line):
+            reason = texts[number + 1 : number + 2] if _REASON_FOLLOWS.search(named) else []
+            return " ".join([named.strip(), *(_split(text)[0].strip() for text in reason)])[:SHOWN]
+    return _split(texts[-1])[0].strip()[:SHOWN] if texts else "the engine wrote nothing to its log"
 
 
 def _split(line: str) -> tuple[str, bool]:

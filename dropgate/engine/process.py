@@ -83,7 +83,7 @@ def free_port(host: str) -> int:
         return port
 
 
-def require_free(host: str, port: int) -> None:
+def require_free(scenario: str, host: str, port: int) -> None:
     """Refuse a fixed port on which something listens already.
 
     Raises:
@@ -95,4 +95,5 @@ def require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise InputError(f"engine.port: {host}:{port} cannot be used: {os.strerror(error.errno or 0)}") from None
+            reason = os.strerror(error.errno or 0)
+            raise InputError(f"{scenario}: 'engine.port': {host}:{port} cannot be used: {reason}") from None

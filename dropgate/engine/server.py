@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import requests
@@ -19,6 +19,7 @@ from dropgate.scenario import Scenario
 from dropgate.variants import Address, Variant, launch_arguments
 
 POLL_S = 0.2
+SAY_EVERY_S = 20.0
 PROBE_PROMPT = [17, 18, 19]
 """Shorter than any unit, so that readiness leaves nothing in the prefix cache."""
 
@@ -152,12 +153,17 @@ class Server:
         return answer
 
 
-def wait_ready(servers: Sequence[Server]) -> None:
-    """Wait until all are proven ready.
+def wait_ready(servers: Sequence[Server], say: Callable[[str], None] = lambda _: None) -> None:
+    """Wait until all are proven ready; ``say`` is told now and then what is still awaited.
 
     Raises:
         EngineError: one of them will not be; the others are not waited for.
 
     """
-    while not all([server.is_ready() for server in servers]):  # noqa: C419  (ask every one, every time)
+    began_s = said_s = time.monotonic()
+    while waiting := [server.variant.name for server in servers if not server.is_ready()]:
+        now_s = time.monotonic()
+        if now_s - said_s >= SAY_EVERY_S:
+            said_s = now_s
+            say(f"still booting after {now_s - began_s:.0f} s: {' and '.join(waiting)}")
         time.sleep(POLL_S)

@@ -51,7 +51,7 @@ def test_a_port_in_use_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
         port = taken.getsockname()[1]
         sets = ["--set", f"engine.port={port}", "--set", "engine.boot=one_by_one"]
         assert main(["run", "tiny_eagle3_cpu", "--out", str(tmp_path / "out"), *sets]) == 2
-    assert f"engine.port: 127.0.0.1:{port} cannot be used" in capsys.readouterr().err
+    assert f"'engine.port': 127.0.0.1:{port} cannot be used" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -63,6 +63,8 @@ LOGS = {
     "(APIServer pid=1)   File x\n(APIServer pid=1) ValueError: too long\nRuntimeError: later",
     "RuntimeError: first": f"{ERROR}EngineCore failed to start.\n{ERROR}Traceback (most recent call last):\n"
     f"{ERROR}    raise RuntimeError\n{ERROR}RuntimeError: first\n(APIServer pid=1) RuntimeError: second",
+    "ValidationError: 1 validation error for ModelConfig Value error, too long": "(APIServer pid=1) "
+    "ValidationError: 1 validation error for ModelConfig\n(APIServer pid=1)   Value error, too long",
     "Worker proc VllmWorker-0 died unexpectedly": f"{ERROR}Worker proc VllmWorker-0 died unexpectedly\n"
     f"{ERROR}RuntimeError: cancelled",
     "just this": "(APIServer pid=1) WARNING: failed to increase the limit, can cause OSError\njust this\n\n",

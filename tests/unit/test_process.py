@@ -95,6 +95,11 @@ def test_a_harness_that_is_killed_leaves_nothing(tmp_path: Path, sent: signal.Si
 
 def test_a_free_port_is_free_and_a_taken_one_is_named() -> None:
     port = free_port("127.0.0.1")
-    require_free("127.0.0.1", port)
-    with socket.create_server(("127.0.0.1", port)), pytest.raises(InputError, match=f"engine.port: 127.0.0.1:{port}"):
-        require_free("127.0.0.1", port)
+    require_free("tiny", "127.0.0.1", port)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(
+            InputError, match=f"tiny: 'engine.port': 127.0.0.1:{port} cannot be used: Address already in use"
+        ),
+    ):
+        require_free("tiny", "127.0.0.1", port)

@@ -112,7 +112,10 @@ def test_set_replaces_one_value_and_leaves_the_rest() -> None:
         ("workloads.prefix.requests", "KEY=VALUE is expected"),
         ("workloads.prefix.requests=[", "not valid YAML"),
         ("name.first=1", "'name' holds no keys"),
-        ("workloads.prefix.request=1", "unknown key 'workloads.prefix.request'; did you mean"),
+        (
+            "workloads.prefix.request=1",
+            "--set workloads.prefix.request=1: unknown key 'workloads.prefix.request'; did you mean",
+        ),
     ],
 )
 def test_a_set_that_does_not_fit_is_refused(assignment: str, message: str) -> None:
