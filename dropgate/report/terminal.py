@@ -41,10 +41,10 @@ def _table(evidence: Evidence, judgement: Judgement, reference: Reference | None
     title = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for heading in ("default drop", "option on", "change"):
+    for heading in ("default\ndrop", "option\non", "\nchange"):
         table.add_column(heading, justify="right", no_wrap=True)
     if reference:
-        for heading in ("ref. drop", "ref. on", "ref. change"):
+        for heading in ("reference\ndrop", "reference\non", "reference\nchange"):
             table.add_column(heading, justify="right", no_wrap=True, style="dim")
     for row in prefix_rows(judgement, reference):
         theirs = (row.reference_baseline, row.reference_candidate, row.reference_change) if reference else ()
