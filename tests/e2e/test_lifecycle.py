@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -24,12 +25,13 @@ SETS = [argument for one in (*SMALL, "engine.boot=one_by_one") for argument in (
 class Run:
     """A run in the background, and everything that it started."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, scratch: Path) -> None:
         self.out = out
         self.log = out.with_suffix(".log")
         command = dropgate_command("run", "tiny_eagle3_cpu", "--out", str(out), *SETS)
         with self.log.open("w") as log:
-            self.harness = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+            environment = {**os.environ, "TMPDIR": str(scratch)}
+            self.harness = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
         self.family: dict[int, psutil.Process] = {}
         self.ports: set[int] = set()
 
@@ -64,47 +66,48 @@ def listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def scratch_folders() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("dropgate-*")}
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A temporary folder of the test's own, which a run must leave empty; short, since sockets are put below it."""
+    with tempfile.TemporaryDirectory(prefix="dg-") as folder:
+        yield Path(folder)
 
 
 @contextmanager
-def running(out: Path) -> Iterator[Run]:
-    before = scratch_folders()
-    run = Run(out)
+def running(out: Path, scratch: Path) -> Iterator[Run]:
+    run = Run(out, scratch)
     try:
         yield run
     finally:
         run.harness.kill()
         run.harness.wait()
     deadline = time.monotonic() + GONE_WITHIN_S
-    while (left := run.survivors()) and time.monotonic() < deadline:
+    while (left := [*run.survivors(), *scratch.iterdir()]) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
     assert len(run.family) >= 2
-    assert scratch_folders() <= before
 
 
-def test_a_harness_killed_while_booting_leaves_nothing(tmp_path: Path) -> None:
+def test_a_harness_killed_while_booting_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
     """kill -9 half way through the boot."""
-    with running(tmp_path / "out") as run:
+    with running(tmp_path / "out", scratch) as run:
         run.until(lambda: len(run.family) >= 3 and bool(run.engine_log()), 120)
         run.harness.send_signal(signal.SIGKILL)
         run.harness.wait(GONE_WITHIN_S)
 
 
-def test_a_harness_killed_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+def test_a_harness_killed_in_the_middle_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
     """kill -9 while requests are in flight."""
-    with running(tmp_path / "out") as run:
+    with running(tmp_path / "out", scratch) as run:
         run.until(lambda: "POST /v1/completions" in run.engine_log(), 300)
         assert run.ports
         run.harness.send_signal(signal.SIGKILL)
         run.harness.wait(GONE_WITHIN_S)
 
 
-def test_ctrl_c_ends_the_engines_and_saves_the_evidence(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_engines_and_saves_the_evidence(tmp_path: Path, scratch: Path) -> None:
     """An interrupted run cleans up, says so, and its evidence is judged invalid."""
-    with running(tmp_path / "out") as run:
+    with running(tmp_path / "out", scratch) as run:
         run.until(lambda: len(run.family) >= 3 and bool(run.engine_log()), 120)
         run.harness.send_signal(signal.SIGINT)
         assert run.harness.wait(GONE_WITHIN_S) == 130
@@ -114,12 +117,11 @@ def test_ctrl_c_ends_the_engines_and_saves_the_evidence(tmp_path: Path) -> None:
     assert "run.whole: expected no errors, seen interrupted" in judged.stdout
 
 
-def test_a_boot_that_fails_is_invalid_with_the_engines_own_reason(tmp_path: Path) -> None:
+def test_a_boot_that_fails_is_invalid_with_the_engines_own_reason(tmp_path: Path, scratch: Path) -> None:
     """An engine that refuses its flags is quoted, at once, and nothing is left."""
-    before = scratch_folders()
     sets = [*SETS, "--set", "engine.flags.max-model-len=99999999"]
-    result = run_dropgate("run", "tiny_eagle3_cpu", "--out", str(tmp_path / "out"), *sets)
+    result = run_dropgate("run", "tiny_eagle3_cpu", "--out", str(tmp_path / "out"), *sets, TMPDIR=str(scratch))
     assert result.returncode == 75, result.stdout
     assert "the engine ended with code 1 while booting" in result.stdout
     assert "max_model_len" in result.stdout
-    assert scratch_folders() <= before
+    assert not list(scratch.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -80,9 +81,10 @@ def dropgate_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "dropgate.cli", *arguments]
 
 
-def run_dropgate(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user would."""
-    return subprocess.run(dropgate_command(*arguments), capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+def run_dropgate(*arguments: str, timeout: float = 600, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the tool as a user would, with variables of the environment replaced."""
+    command, env = dropgate_command(*arguments), {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT, env=env)
 
 
 ROOT = Path(__file__).resolve().parents[2]
