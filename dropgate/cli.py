@@ -26,11 +26,15 @@ from dropgate.errors import (
     InputError,
 )
 from dropgate.evidence import Evidence, EvidenceFolder, load_evidence
-from dropgate.judge import Judgement, judge
+from dropgate.judge import Judgement, Verdict, judge
+from dropgate.judge.verdict import combine
 from dropgate.plan import plan_text
+from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matrix, write_references
+from dropgate.replay.judgement import replay_document, replay_facts, replay_heading, replay_judgement
+from dropgate.replay.run import Outcome, replay_names, run_replays
 from dropgate.report.document import verdict_document
-from dropgate.report.save import VERDICT, reference_of, save_report, save_verdict
-from dropgate.report.terminal import print_result
+from dropgate.report.save import VERDICT, reference_of, save_document, save_report, save_verdict
+from dropgate.report.terminal import print_judgement, print_result
 from dropgate.run import preflight, run
 from dropgate.scenario import load_scenario
 
@@ -80,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run a scenario and judge it"))
     _add_plan(commands.add_parser("plan", help="print every command, variable and file; start nothing"))
+    _add_replay(commands.add_parser("replay", help="drive vLLM's real scheduler without a model, on any layout"))
     for name, command, text in (
         ("judge", _judge, "recompute the verdict from saved evidence"),
         ("report", _report, "write report.md again from saved evidence"),
@@ -117,6 +122,51 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_plan)
 
 
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    known = ", ".join(replay_names())
+    parser.description = f"Drive vLLM's real scheduler and KV cache without a model. Layouts: {known}."
+    parser.add_argument("names", metavar="NAME", nargs="*", help="names, or paths to a .yaml (default: every layout)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="save replay.json and verdict.json to DIR, or DIR/NAME")
+    parser.add_argument(
+        "--write-reference",
+        action="store_true",
+        help="write fixtures/references/replay for this vLLM version; refused where a check does not pass",
+    )
+    parser.add_argument(
+        "--matrix",
+        metavar="PYTHON",
+        nargs="+",
+        help="replay on the vLLM of each interpreter and print every count that differs between versions, as Markdown",
+    )
+    parser.set_defaults(command=_replay)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    names: list[str] = options.names or replay_names()
+    if options.matrix:
+        sys.stdout.write(version_matrix(options.matrix, names))
+        return EXIT_PASS
+    if options.write_reference:
+        for path in write_references(names):
+            sys.stdout.write(f"{path}\n")
+        return EXIT_PASS
+    verdicts = []
+    for outcome in run_replays(names):
+        folder = options.out and (options.out / outcome.seen.scenario if len(names) > 1 else options.out)
+        if folder:
+            save_seen(outcome.seen, folder)
+        verdicts.append(_report_replay(outcome, folder))
+    return combine(verdicts).exit_code
+
+
+def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:
+    judgement = replay_judgement(outcome)
+    if folder:
+        save_document(folder, replay_document(outcome, judgement))
+    print_judgement(replay_heading(outcome), judgement, None, replay_facts(outcome), folder)
+    return judgement.verdict
+
+
 def _run(options: argparse.Namespace) -> int:
     began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
     scenario = load_scenario(options.scenario, tuple(options.assignments))
@@ -143,6 +193,8 @@ def _load(folder: Path) -> tuple[Evidence, Judgement]:
 
 
 def _judge(options: argparse.Namespace) -> int:
+    if (options.folder / SEEN).is_file():
+        return _report_replay(judge_folder(options.folder), options.folder).exit_code
     evidence, judgement = _load(options.folder)
     print_result(evidence, judgement, reference_of(evidence), options.folder)
     saved = options.folder / VERDICT

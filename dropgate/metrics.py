@@ -140,7 +140,7 @@ def _rise(name: str, labels: Labels, before: float, after: float) -> int:
         known = KNOWN_LABELS.get((name, label))
         if known is not None and value not in known:
             raise CounterError(f"series {name} has the unknown label {label}={value!r}")
-    if not (before.is_integer() and after.is_integer() and before >= 0):
+    if not (float(before).is_integer() and float(after).is_integer() and before >= 0):  # an int is parsed as one
         raise CounterError(f"series {name} is no whole number: {before!r} before, {after!r} after")
     if after < before:
         raise CounterError(f"series {name} went down from {before:.0f} to {after:.0f}: it was reset")

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from dropgate.errors import InputError
 from dropgate.evidence import Evidence
@@ -25,8 +26,13 @@ def reference_of(evidence: Evidence) -> Reference | None:
 
 
 def save_verdict(folder: Path, evidence: Evidence, judgement: Judgement) -> None:
+    """Write a run's verdict.json."""
+    save_document(folder, verdict_document(evidence, judgement))
+
+
+def save_document(folder: Path, document: dict[str, Any]) -> None:
     """Write verdict.json."""
-    _replace(folder / VERDICT, json.dumps(verdict_document(evidence, judgement), indent=1, allow_nan=False) + "\n")
+    _replace(folder / VERDICT, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:

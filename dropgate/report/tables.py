@@ -24,6 +24,11 @@ class Row:
     reference_candidate: str
     reference_change: str
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether this run has a value for either variant."""
+        return (self.baseline, self.candidate) != (DASH, DASH)
+
 
 @dataclass(frozen=True)
 class _Metric:

@@ -11,43 +11,55 @@ from rich.table import Table
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import prefix_rows
+from dropgate.report.tables import Row, prefix_rows
 
 STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
 WIDTH = 100
 
 
 def print_result(evidence: Evidence, judgement: Judgement, reference: Reference | None, folder: Path) -> None:
-    """Print to standard output; colours only on a terminal, and not with NO_COLOR."""
+    """Print a run's result to standard output; colours only on a terminal, and not with NO_COLOR."""
+    heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
+    print_judgement(heading, judgement, reference, [_costs(evidence)], folder)
+
+
+def print_judgement(
+    heading: str, judgement: Judgement, reference: Reference | None, facts: list[str], folder: Path | None
+) -> None:
+    """Print a judgement: the table, what did not pass, some facts, where the evidence is, the verdict."""
     console = Console(highlight=False, soft_wrap=True, width=WIDTH)
-    console.print(_table(evidence, judgement, reference))
-    if reference:
-        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
-        console.print("           its times are another machine's: shown, never judged", markup=False)
+    if rows := [row for row in prefix_rows(judgement, reference) if row.is_measured]:
+        console.print(_table(heading, rows, reference is not None))
+        if reference:
+            console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
+            console.print("           its times are another machine's: shown, never judged", markup=False)
+    else:
+        console.print(heading, markup=False)
     odd = [check for check in judgement.checks if check.verdict is not Verdict.PASS]
     for check in odd:
         console.print(f"{check.verdict:7}", style=STYLES[check.verdict], end=" ")
         console.print(f"{check.name}: expected {check.expected}, seen {check.seen}", markup=False)
-    console.print(_costs(evidence), markup=False)
-    passed = len(judgement.checks) - len(odd)
-    console.print(f"evidence: {folder}", markup=False)
-    if odd:
+    for fact in facts:
+        console.print(fact, markup=False)
+    if folder:
+        console.print(f"evidence: {folder}", markup=False)
+    if odd and folder:
         console.print(f"again:    dropgate judge {folder}", markup=False)
     console.print(f"verdict:  {judgement.verdict}", style=STYLES[judgement.verdict], end="")
+    passed = len(judgement.checks) - len(odd)
     console.print(f" ({passed} of {len(judgement.checks)} checks passed)", markup=False)
 
 
-def _table(evidence: Evidence, judgement: Judgement, reference: Reference | None) -> Table:
-    title = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def _table(heading: str, rows: list[Row], with_reference: bool) -> Table:
+    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for heading in ("default\ndrop", "option\non", "\nchange"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if reference:
-        for heading in ("reference\ndrop", "reference\non", "reference\nchange"):
-            table.add_column(heading, justify="right", no_wrap=True, style="dim")
-    for row in prefix_rows(judgement, reference):
-        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change) if reference else ()
+    for column in ("default\ndrop", "option\non", "\nchange"):
+        table.add_column(column, justify="right", no_wrap=True)
+    if with_reference:
+        for column in ("reference\ndrop", "reference\non", "reference\nchange"):
+            table.add_column(column, justify="right", no_wrap=True, style="dim")
+    for row in rows:
+        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change) if with_reference else ()
         table.add_row(row.metric, row.baseline, row.candidate, row.change, *theirs)
     return table
 

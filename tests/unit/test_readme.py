@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dropgate.cli import main
 from dropgate.scenario import load_scenario
@@ -17,6 +18,9 @@ COMMANDS = [
     for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
     for line in block.splitlines()
 ]
+
+ENGINE = {"run", "replay"}
+"""What needs the engine is run by the end-to-end and replay tests."""
 
 
 def commands(program: str) -> list[str]:
@@ -34,7 +38,7 @@ def test_every_make_target_exists(command: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [one for one in commands("dropgate") if " run " not in one])
+@pytest.mark.parametrize("command", [one for one in commands("dropgate") if not ENGINE & set(one.split())])
 def test_every_quick_command_succeeds(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,3 +59,11 @@ def test_every_long_command_names_a_scenario_that_its_settings_fit(command: str)
 )
 def test_every_file_that_is_named_exists(path: tuple[str, str]) -> None:
     assert (ROOT / (path[0] or path[1])).exists()
+
+
+def test_the_track_record_is_the_recorded_one() -> None:
+    for report in yaml.safe_load((ROOT / "fixtures/recorded/track_record_replay.yaml").read_text()):
+        assert (
+            f"| {', '.join(report['reports'])} | {report['kind']} | {report['status']} | `{report['caught_by']}` |"
+            in TEXT
+        )

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "dropgate"
-FLOW = ["law", "scenario", "variants", "metrics", "evidence", "workload", "engine", "judge", "references", "report"]
+FLOW = {"law", "scenario", "variants", "metrics", "evidence", "workload", "engine", "judge", "references", "report"}
+ASIDE = {"replay"}
 LEAVES = {"errors", "strict_yaml", "console", "host"}
 JOINERS = {"run", "cli", "plan", "doctor"}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
     "judge": {"engine", "workload", "report", "run", "console", "host"},
+    "replay": {"workload", "report", "run", "cli", "console"},
     "report": {"engine", "workload", "run"},
     "evidence": {"engine", "workload", "judge", "report"},
     "scenario": {"engine", "workload", "judge", "report", "evidence", "variants"},
@@ -44,7 +46,7 @@ def test_no_stage_looks_forward_or_sideways(stage: str) -> None:
 
 def test_every_module_has_a_place_in_the_flow() -> None:
     found = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert found - {"__init__"} == {*FLOW, *LEAVES, *JOINERS}
+    assert found - {"__init__"} == FLOW | ASIDE | LEAVES | JOINERS
 
 
 def test_the_judge_does_no_io_and_has_no_clock() -> None:
