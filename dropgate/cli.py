@@ -206,15 +206,20 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _compare_with_saved(saved: Path, evidence: Evidence, judgement: Judgement) -> None:
+    """Say so when the saved verdict is not what the evidence gives; wording may change between versions."""
     try:
         before = json.loads(saved.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        stated = (
+            before["verdict"],
+            before["metrics"],
+            [(check["name"], check["verdict"]) for check in before["checks"]],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
         fail_line(f"{saved}: cannot be read; the verdict above is recomputed from the evidence")
         return
     again = json.loads(json.dumps(verdict_document(evidence, judgement)))
-    if before != again:
-        shown = before.get("verdict") if isinstance(before, dict) else before
-        fail_line(f"{saved}: says {shown!r} and differs from what the evidence gives; the evidence counts")
+    if stated != (again["verdict"], again["metrics"], [(check["name"], check["verdict"]) for check in again["checks"]]):
+        fail_line(f"{saved}: says {stated[0]!r} and differs from what the evidence gives; the evidence counts")
 
 
 def _report(options: argparse.Namespace) -> int:

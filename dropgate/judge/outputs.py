@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from scipy.stats import fisher_exact
+from scipy.stats import t as student_t
 
 from dropgate.evidence import RequestRecord
 from dropgate.judge.verdict import Check, Verdict, passes
 from dropgate.judge.view import PhaseView
 
-SIGNIFICANT = 0.01
-"""One-sided level at which ties are more frequent than in the control."""
+LEVEL = 0.01
+"""Probability, over a whole run, that noise alone is taken for a difference; and the level of the rate's test."""
 
 Item = TypeVar("Item")
 TopTwo = list[tuple[int, float]]
@@ -27,18 +29,18 @@ class Divergence:
     position: int
     left: int | None
     right: int | None
-    margin: float | None
-    """The larger of both sides' log-probability distances between their best two tokens, where these are the two
-    tokens in question on both sides; ``None`` elsewhere, since then it is no tie."""
+    moved: float | None
+    """By how much the margin between the two tokens moved, in log probability: the sum of both sides' margins, where
+    the two are each other's runner-up; ``None`` elsewhere, since then it is no tie."""
 
-    def is_tie(self, noise: float) -> bool:
-        """Tell whether the two tokens are each other's runner-up within ``noise``."""
-        return self.margin is not None and self.margin <= noise
+    def is_tie(self, bound: float) -> bool:
+        """Tell whether the two tokens are each other's runner-up and moved no further than noise does."""
+        return self.moved is not None and self.moved <= bound
 
     def __str__(self) -> str:
         """Say where and what, as a person would."""
-        margin = "not each other's runner-up" if self.margin is None else f"margin {self.margin:.4f}"
-        return f"request #{self.index} at output token {self.position}: {self.left} against {self.right} ({margin})"
+        moved = "not each other's runner-up" if self.moved is None else f"margin moved by {self.moved:.4f}"
+        return f"request #{self.index} at output token {self.position}: {self.left} against {self.right} ({moved})"
 
 
 def divergences(left: Iterable[RequestRecord], right: Iterable[RequestRecord]) -> list[Divergence]:
@@ -54,8 +56,8 @@ def _first_divergence(left: RequestRecord, right: RequestRecord) -> Divergence |
     sides = [(_at(one.token_ids, position), _at(one.top_logprobs, position)) for one in (left, right)]
     (ours, our_top), (theirs, their_top) = sides
     swapped = our_top and their_top and {ours, theirs} == _ids(our_top) == _ids(their_top)
-    margin = max(_margin(our_top), _margin(their_top)) if swapped and our_top and their_top else None
-    return Divergence(left.index, position, ours, theirs, margin)
+    moved = _margin(our_top) + _margin(their_top) if swapped and our_top and their_top else None
+    return Divergence(left.index, position, ours, theirs, moved)
 
 
 def _shared_length(left: RequestRecord, right: RequestRecord) -> int:
@@ -76,19 +78,33 @@ def _margin(top: TopTwo) -> float:
     return top[0][1] - top[1][1]
 
 
-def control_noise(records: Iterable[RequestRecord], control: Iterable[RequestRecord]) -> float:
-    """Return by how much the margin between the same two tokens moved at most, over all positions before a divergence.
+def control_movements(records: Iterable[RequestRecord], control: Iterable[RequestRecord]) -> list[float]:
+    """Return by how much the margin between the same two tokens moved, at each position up to a divergence.
 
-    In units of log probability; 0 when nothing moved.
+    In units of log probability, signed.
     """
-    moved = [0.0]
+    movements = []
     for record, again in zip(records, control, strict=True):
         shared = _shared_length(record, again) + 1
         for ours, theirs in zip(record.top_logprobs[:shared], again.top_logprobs[:shared], strict=False):
             if len(ours) == len(theirs) == 2 and _ids(ours) == _ids(theirs):
                 (first, second), other = ours, dict(theirs)
-                moved.append(abs((first[1] - second[1]) - (other[first[0]] - other[second[0]])))
-    return max(moved)
+                movements.append(_margin(ours) - (other[first[0]] - other[second[0]]))
+    return movements
+
+
+def noise_bound(movements: Sequence[float], comparisons: int) -> float:
+    """Return how far a margin may move by noise alone, in units of log probability.
+
+    The two-sided normal prediction bound around 0 for the largest of ``comparisons`` further draws (Bonferroni), from
+    the control's movements m: t(1 - LEVEL / 2c; n) * sqrt(sum(m^2) / n) * sqrt(1 + 1/n). Without noise it is 0, so
+    that one mismatch fails.
+    """
+    count = len(movements)
+    if not any(movements):
+        return 0.0
+    spread = math.sqrt(sum(moved * moved for moved in movements) / count)
+    return float(student_t.ppf(1 - LEVEL / (2 * comparisons), count)) * spread * math.sqrt(1 + 1 / count)
 
 
 def judge_outputs(baseline: PhaseView, candidate: PhaseView, control_size: int) -> list[Check]:
@@ -100,18 +116,18 @@ def judge_outputs(baseline: PhaseView, candidate: PhaseView, control_size: int) 
     if not whole:
         return checks
     repeated = [records[again.index] for again in control]
-    noise = control_noise(repeated, control)
+    bound = noise_bound(control_movements(repeated, control), len(records))
     found = divergences(records, candidate.phase.requests)
-    wrong = [divergence for divergence in found if not divergence.is_tie(noise)]
+    wrong = [divergence for divergence in found if not divergence.is_tie(bound)]
     control_found = len(divergences(repeated, control))
-    checks.append(_judge_tokens(records, wrong, len(found) - len(wrong), noise))
+    checks.append(_judge_tokens(records, wrong, len(found) - len(wrong), bound))
     checks.append(judge_rate(len(found), len(records), control_found, len(control)))
     return checks
 
 
-def _judge_tokens(records: list[RequestRecord], wrong: list[Divergence], ties: int, noise: float) -> Check:
+def _judge_tokens(records: list[RequestRecord], wrong: list[Divergence], ties: int, bound: float) -> Check:
     total = sum(len(record.token_ids) for record in records)
-    expected = f"{total:,} equal output tokens, ties within the control's noise of {noise:.4f} apart"
+    expected = f"{total:,} equal output tokens, apart from ties that moved by at most {bound:.4f} (control's noise)"
     seen = f"{len(wrong)} of {len(records)} answers differ, {ties} ties"
     if wrong:
         seen += "; first: " + "; ".join(map(str, wrong[:3]))
@@ -124,5 +140,5 @@ def judge_rate(found: int, total: int, control_found: int, control_total: int) -
     good = found == 0
     if found and control_total:
         table = [[found, total - found], [control_found, control_total - control_found]]
-        good = bool(fisher_exact(table, alternative="greater").pvalue >= SIGNIFICANT)
+        good = bool(fisher_exact(table, alternative="greater").pvalue >= LEVEL)
     return passes("outputs.divergence_rate", good, expected, f"{found} of {total}")

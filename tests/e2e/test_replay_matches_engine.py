@@ -14,8 +14,8 @@ from dropgate.replay.workload import BoundarySweep
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]
 PATH = replay_path("dense_eagle3")
-TOKEN_IDS = 400
-"""The tiny model knows at least as many; the replay's own ids matter no more than the engine's."""
+TOKEN_IDS = 250
+"""The tiny model knows at least as many; which ids are sent changes no count."""
 
 
 def served(server: Server, sweep: BoundarySweep, unit: int) -> dict[str, int]:

@@ -1,12 +1,15 @@
 """The judge: what passes, what fails, what is invalid, and that the right check says so."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dropgate.evidence import RequestRecord
 from dropgate.judge import Judgement, Verdict, judge
-from dropgate.judge.outputs import judge_rate
+from dropgate.judge.outputs import judge_rate, noise_bound
 from dropgate.judge.verdict import Check, combine
 from tests.support.factory import LENGTH, Seen, evidence, seen
 
@@ -74,16 +77,32 @@ def with_control(*tops: list[tuple[int, float]]) -> Seen:
 
 
 NEAR = {"token_ids": [7], "top_logprobs": [[(7, -0.9), (102, -1.0)]]}
-NOISY = with_control([(100, -0.75), (7, -1.5)], [(101, -0.5), (7, -1.5)])
-"""The margin of 1.0 between 100 and 7 was 0.75 in the control: noise of 0.25."""
+NOISY = with_control([(100, -0.75), (7, -1.5)], [(101, -0.5), (7, -1.25)])
+"""The margins of 1.0 were 0.75 in the control: movements of 0.25, which bound noise at 7.5."""
 
 
 @pytest.mark.parametrize(
-    ("base", "margin", "verdict"), [(NOISY, 0.2, Verdict.PASS), (NOISY, 0.3, Verdict.FAIL), (BASE, 0.1, Verdict.FAIL)]
+    ("base", "margin", "verdict"), [(NOISY, 7.0, Verdict.PASS), (NOISY, 8.0, Verdict.FAIL), (BASE, 0.1, Verdict.FAIL)]
 )
 def test_a_divergence_is_a_tie_only_within_the_controls_noise(base: Seen, margin: float, verdict: Verdict) -> None:
     close = with_request(base, 2, top_logprobs=[[(102, -0.9), (7, -0.9 - margin)]])
     assert judge(evidence(close, with_request(CAND, 2, **NEAR))).verdict is verdict
+
+
+def test_the_noise_bound_is_the_prediction_bound() -> None:
+    assert noise_bound([0.25, -0.25], 6) == pytest.approx(stats.t(2).ppf(1 - 0.01 / 12) * 0.25 * math.sqrt(1.5))
+    assert noise_bound([0.0] * 12, 160) == 0
+    assert noise_bound([], 160) == 0
+
+
+def test_noise_alone_is_rarely_taken_for_a_difference() -> None:
+    """Of 1,000 runs of pure noise, about 1 % exceed the bound somewhere."""
+    draw = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(1000):
+        movements = draw.normal(0, 0.04, 172)
+        alarms += abs(movements[12:]).max() > noise_bound(movements[:12].tolist(), 160)
+    assert 1 <= alarms <= 25
 
 
 def test_another_runner_up_is_no_tie() -> None:
