@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from scipy.stats import fisher_exact
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from dropgate.evidence import RequestRecord
 from dropgate.judge.verdict import Check, Verdict, passes
@@ -104,7 +103,7 @@ def noise_bound(movements: Sequence[float], comparisons: int) -> float:
     if not any(movements):
         return 0.0
     spread = math.sqrt(sum(moved * moved for moved in movements) / count)
-    return float(student_t.ppf(1 - LEVEL / (2 * comparisons), count)) * spread * math.sqrt(1 + 1 / count)
+    return float(stdtrit(count, 1 - LEVEL / (2 * comparisons))) * spread * math.sqrt(1 + 1 / count)
 
 
 def judge_outputs(baseline: PhaseView, candidate: PhaseView, control_size: int) -> list[Check]:
@@ -139,6 +138,8 @@ def judge_rate(found: int, total: int, control_found: int, control_total: int) -
     expected = f"no more divergences than the control's {control_found} of {control_total}"
     good = found == 0
     if found and control_total:
+        from scipy.stats import fisher_exact  # over a second to import, and seldom needed
+
         table = [[found, total - found], [control_found, control_total - control_found]]
         good = bool(fisher_exact(table, alternative="greater").pvalue >= LEVEL)
     return passes("outputs.divergence_rate", good, expected, f"{found} of {total}")

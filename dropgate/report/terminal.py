@@ -17,17 +17,28 @@ STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID:
 WIDTH = 100
 
 
-def print_result(evidence: Evidence, judgement: Judgement, reference: Reference | None, folder: Path) -> None:
-    """Print a run's result to standard output; colours only on a terminal, and not with NO_COLOR."""
+def print_result(
+    evidence: Evidence,
+    judgement: Judgement,
+    reference: Reference | None,
+    folder: Path,
+    console: Console | None = None,
+) -> None:
+    """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
     heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
-    print_judgement(heading, judgement, reference, [_costs(evidence)], folder)
+    print_judgement(heading, judgement, reference, [_costs(evidence)], folder, console)
 
 
 def print_judgement(
-    heading: str, judgement: Judgement, reference: Reference | None, facts: list[str], folder: Path | None
+    heading: str,
+    judgement: Judgement,
+    reference: Reference | None,
+    facts: list[str],
+    folder: Path | None,
+    console: Console | None = None,
 ) -> None:
     """Print a judgement: the table, what did not pass, some facts, where the evidence is, the verdict."""
-    console = Console(highlight=False, soft_wrap=True, width=WIDTH)
+    console = console or Console(highlight=False, soft_wrap=True, width=WIDTH)
     if rows := [row for row in prefix_rows(judgement, reference) if row.is_measured]:
         console.print(_table(heading, rows, reference is not None))
         if reference:
