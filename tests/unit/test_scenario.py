@@ -78,7 +78,7 @@ REFUSED = {
     "not YAML": ("needs:", "needs: [", r"changed.yaml:\d+: not valid YAML"),
     "a tag": ("needs:", "x: !!python/object/apply:os.system [ls]\nneeds:", r"not valid YAML"),
     "fixed port twice": ("boot: side_by_side", "port: 8000", r"'engine': a fixed port takes boot: one_by_one"),
-    "one token id": ("[16, 400]", "[16, 17]", r"at least two ids"),
+    "one token id": ("[16, 250]", "[16, 17]", r"at least two ids"),
 }
 
 
