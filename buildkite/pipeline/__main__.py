@@ -12,12 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from buildkite.ci_command.__main__ import main as ci_command
 from buildkite.ci_command.status import Verdict
 from buildkite.pipeline import agent, files
-from buildkite.pipeline.annotation import STYLES, announcement, annotation, fitted
+from buildkite.pipeline.annotation import STYLES, annotation, announcement, fitted
 from buildkite.pipeline.choice import AUTO, Choice, choose, touched_files
-from buildkite.pipeline.generate import pipeline
 from buildkite.pipeline.lane import EXITS, VERDICT, LaneRun
 from buildkite.pipeline.nodes import master_address
 from buildkite.pipeline.plan import OUT, Plan, make_plan, read_plan, save_plan
@@ -60,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _generate(_: argparse.Namespace) -> int:
     """Record the plan, then upload. A plan that cannot be made is recorded too: the verdict step says why."""
+    from buildkite.pipeline.generate import pipeline  # here, since no other command should wait for the SDK
+
     try:
         plan = make_plan(_choose(), os.environ)
         document = pipeline(plan)
@@ -127,6 +127,8 @@ def _publish(verdict: Verdict, text: str, path: Path) -> int:
     """Set annotation and commit status; a pass that nobody could be told of is invalid."""
     if not agent.present():
         return EXITS[verdict]
+    from buildkite.ci_command.__main__ import main as ci_command
+
     try:
         agent.annotate(text, STYLES[verdict])
     except agent.AgentError as error:  # the status matters more

@@ -30,7 +30,9 @@ def pipeline(plan: Plan) -> dict[str, Any]:
     [verdict] = files.steps(VERDICT_STEP)
     waits = [{"step": step.get("key", ""), "allow_failure": True} for step in steps]
     steps.append({**verdict, "depends_on": waits} if waits else verdict)
-    return validated({"steps": [_on_its_queue(step) for step in steps]})
+    queues = files.queues()
+    on_queues = [{**step, "agents": {"queue": queues[step["agents"]["queue"]]}} for step in steps]
+    return validated({"steps": on_queues})
 
 
 def validated(document: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +59,3 @@ def _require(value: Any, part: dict[str, Any], name: str) -> None:
     schema = {"definitions": SCHEMA["definitions"], "allOf": [part]} if part else SCHEMA
     if error := best_match(Draft7Validator(schema).iter_errors(value)):
         raise InputError(f"{name}: {'.'.join(map(str, error.absolute_path)) or 'keys'}: {error.message}")
-
-
-def _on_its_queue(step: dict[str, Any]) -> dict[str, Any]:
-    return {**step, "agents": {"queue": files.queues()[step["agents"]["queue"]]}}

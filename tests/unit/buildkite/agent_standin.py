@@ -24,6 +24,23 @@ def flag(words: list[str], name: str) -> str:
     return words[words.index(name) + 1]
 
 
+def upload(pattern: str) -> None:
+    for path in pathlib.Path().glob(pattern):
+        if path.is_file():
+            shutil.copy(path, place("artifacts", os.environ["BUILDKITE_STEP_KEY"], str(path)))
+
+
+def download(pattern: str, folder: str, step: str) -> int:
+    root = HOME / "artifacts" / step
+    names = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+    found = fnmatch.filter(names, pattern.replace("**/", "*"))
+    for name in found:
+        target = pathlib.Path(folder, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, target)
+    return 0 if found else 1
+
+
 def main(words: list[str]) -> int:
     with place("calls.jsonl").open("a") as calls:
         calls.write(json.dumps(words) + "\n")
@@ -38,19 +55,9 @@ def main(words: list[str]) -> int:
         case ["pipeline", "upload", "--no-interpolation"]:
             place("pipeline.json").write_text(sys.stdin.read())
         case ["artifact", "upload", pattern]:
-            step = os.environ["BUILDKITE_STEP_KEY"]
-            for path in pathlib.Path().glob(pattern):
-                if path.is_file():
-                    shutil.copy(path, place("artifacts", step, str(path)))
+            upload(pattern)
         case ["artifact", "download", pattern, folder, "--step", step]:
-            root = HOME / "artifacts" / step
-            names = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
-            found = fnmatch.filter(names, pattern.replace("**/", "*"))
-            for name in found:
-                target = pathlib.Path(folder, name)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(root / name, target)
-            return 0 if found else 1
+            return download(pattern, folder, step)
         case ["step", "get", "outcome", "--step", step]:
             sys.stdout.write(place("outcomes", step).read_text() + "\n")
         case _:
