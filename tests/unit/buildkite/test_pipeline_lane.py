@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree
@@ -10,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from buildkite.ci_command.status import Verdict, read
-from buildkite.pipeline.files import Report
+from buildkite.pipeline.files import Lane, Report
 from buildkite.pipeline.junit import checks_of
-from buildkite.pipeline.lane import DISPUTED, VERDICT, conclude
+from buildkite.pipeline.lane import DISPUTED, VERDICT, LaneRun, conclude
 
 PASS, FAIL, INVALID = Verdict.PASS, Verdict.FAIL, Verdict.INVALID
 GOOD = '<testcase classname="tests.a" name="one"/>'
@@ -65,6 +66,19 @@ def test_a_command_that_wrote_no_verdict_is_invalid(tmp_path: Path, code: int | 
 @pytest.mark.parametrize(("code", "verdict"), [(0, PASS), (1, FAIL), (2, FAIL), (None, INVALID)])
 def test_an_exit_code_alone(tmp_path: Path, code: int | None, verdict: Verdict) -> None:
     assert concluded(tmp_path, "exit", code) is verdict
+
+
+def test_what_was_stopped_says_nothing_whatever_its_exit_code_and_the_rest_is_not_begun(tmp_path: Path) -> None:
+    stopped = Report(command="sh -c 'kill -TERM $PPID; exit 1'", verdict="exit")
+    rest = Report(command=f"touch {tmp_path}/begun", verdict="exit")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert LaneRun("unit", Lane(reports={"lint": stopped, "tests": rest}), tmp_path / "out").run() == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    for report in ("lint", "tests"):
+        assert read(VERDICT, (tmp_path / "out" / report / VERDICT).read_bytes())[0] is INVALID
+    assert not (tmp_path / "begun").exists()
 
 
 @pytest.mark.parametrize(
