@@ -41,11 +41,11 @@ def judge_run(evidence: Evidence) -> list[Check]:
     checks.append(valid("engine.version", same, f"{expected} from both servers", shown))
     if asked := evidence.engine.asked_commit:
         seen = evidence.engine.commit
-        checks.append(valid("engine.commit", _same_commit(asked, seen), asked, seen or "unknown"))
+        checks.append(valid("engine.commit", same_commit(asked, seen), asked, seen or "unknown"))
     return checks
 
 
-def _same_commit(asked: str, seen: str | None) -> bool:
+def same_commit(asked: str, seen: str | None) -> bool:
     """Compare two names of a commit, either of which may be cut short; a changed checkout is no commit."""
     shorter, longer = sorted((asked.lower(), (seen or "").lower()), key=len)
     return bool(COMMIT.fullmatch(shorter) and COMMIT.fullmatch(longer)) and longer.startswith(shorter)

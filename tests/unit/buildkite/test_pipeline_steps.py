@@ -15,6 +15,7 @@ from buildkite.pipeline.choice import Choice
 from buildkite.pipeline.generate import pipeline, validated
 from buildkite.pipeline.plan import make_plan
 from dropgate.errors import InputError
+from dropgate.replay.run import replay_names
 from dropgate.scenario import load_scenario
 
 BUILDKITE = files.FOLDER
@@ -162,7 +163,8 @@ def test_each_job_of_a_parallel_step_must_report() -> None:
     }
 
 
-def test_a_lanes_scenarios_exist() -> None:
+def test_a_lanes_scenarios_exist_and_no_replay_is_left_out() -> None:
     known = files.lanes().lanes
+    assert sorted(known["replay"].reports) == replay_names()
     for name in [*known["cpu"].reports, *known["two-node"].reports]:
         assert load_scenario(name).name == name
