@@ -6,12 +6,13 @@ TORCH  := torch==2.13.0+cpu
 UV     := uv==0.13.9
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 READY  := $(VENV)/.ready
+CI     := .venv-ci
 
 # Not installed: torchvision, torchaudio and torchcodec as PyPI has them cannot be imported beside the CPU build of torch
 # and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton
 
-.PHONY: setup gate replay test unit lint bench replay-matrix lock clean
+.PHONY: setup ci gate replay test unit lint bench replay-matrix lock clean
 
 setup: $(READY)
 
@@ -23,6 +24,14 @@ $(READY): requirements/cpu.lock pyproject.toml
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) '$(TORCH)'
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements/cpu.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What the steps need that start no engine and install none: seconds, not gigabytes.
+ci: $(CI)/.ready
+
+$(CI)/.ready: requirements/ci.in requirements/cpu.lock
+	$(PYTHON) -m venv --clear $(CI)
+	$(CI)/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements/cpu.lock -r requirements/ci.in
 	@touch $@
 
 # The embedded default: every layout on vLLM's scheduler, then scenario A's protocol on a real engine on two CPU cores.
@@ -67,4 +76,4 @@ lock: $(READY)
 	  --no-annotate --custom-compile-command 'make lock' $(LEFT_OUT:%=--no-emit-package %) --output-file requirements/cpu.lock requirements/cpu.in
 
 clean:
-	rm -rf $(VENV) .venv-* runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* ci-out runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,6 +17,7 @@ import psutil
 from dropgate import __version__
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
+from dropgate.engine.interpreter import COMMIT_VARIABLE, asked_commit, describe_engine
 from dropgate.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -24,9 +25,11 @@ from dropgate.errors import (
     EXIT_PASS,
     DropgateError,
     InputError,
+    UnmetNeedError,
 )
 from dropgate.evidence import Evidence, EvidenceFolder, load_evidence
 from dropgate.judge import Judgement, Verdict, judge
+from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
 from dropgate.plan import plan_text
 from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matrix, write_references
@@ -150,6 +153,7 @@ def _replay(options: argparse.Namespace) -> int:
         for path in write_references(names):
             sys.stdout.write(f"{path}\n")
         return EXIT_PASS
+    _require_asked_commit()
     verdicts = []
     for outcome in run_replays(names):
         folder = options.out and (options.out / outcome.seen.scenario if len(names) > 1 else options.out)
@@ -157,6 +161,11 @@ def _replay(options: argparse.Namespace) -> int:
             save_seen(outcome.seen, folder)
         verdicts.append(_report_replay(outcome, folder))
     return combine(verdicts).exit_code
+
+
+def _require_asked_commit() -> None:
+    if (asked := asked_commit()) and not same_commit(asked, seen := describe_engine().commit):
+        raise UnmetNeedError(f"{COMMIT_VARIABLE} asks for an engine of commit {asked}; this one is of {seen or 'none'}")
 
 
 def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:

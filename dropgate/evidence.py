@@ -98,6 +98,18 @@ class EngineFacts(Frozen):
     version: str
     python: str
     packages: dict[str, str | None] = {}
+    commit: str | None = None
+    """What the engine was built from, as far as it knows: at least 7 digits."""
+    asked_commit: str | None = None
+    """What it should have been built from, if that was said."""
+
+
+class ChangeFacts(Frozen):
+    """The change that CI is judging: two that are each fine alone can break together."""
+
+    head: str
+    base: str | None = None
+    pull_request: str | None = None
 
 
 class Costs(Frozen):
@@ -122,6 +134,7 @@ class Evidence(Frozen):
     created: str
     host: dict[str, str | int | float]
     engine: EngineFacts
+    change: ChangeFacts | None = None
     variants: dict[VariantName, VariantEvidence]
     errors: list[str] = []
     """What kept the run from being whole, in the order it happened."""
@@ -140,6 +153,7 @@ class _Manifest(Frozen):
     created: str
     host: dict[str, str | int | float]
     engine: EngineFacts
+    change: ChangeFacts | None = None
     servers: dict[VariantName, ServerFacts]
     phases: dict[str, dict[str, Any]]
     errors: list[str]
@@ -204,6 +218,7 @@ class EvidenceFolder:
             created=evidence.created,
             host=evidence.host,
             engine=evidence.engine,
+            change=evidence.change,
             servers={name: seen.server for name, seen in evidence.variants.items()},
             phases={
                 f"{name}/{workload}": phase.model_dump(include={"reset_ok", "started_s", "finished_s"})
@@ -254,7 +269,7 @@ def load_evidence(folder: Path) -> Evidence:
         )
         for name, server in manifest.servers.items()
     }
-    kept = manifest.model_dump(include={"dropgate", "created", "host", "engine", "errors", "costs"})
+    kept = manifest.model_dump(include={"dropgate", "created", "host", "engine", "change", "errors", "costs"})
     return Evidence(**kept, scenario=scenario, variants=variants)
 
 

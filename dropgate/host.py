@@ -1,4 +1,4 @@
-"""Facts about the machine and what a run costs on it."""
+"""Facts about the machine, what a run costs on it, and the change it is run for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import psutil
 
@@ -35,6 +35,14 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def change_under_test(environment: Mapping[str, str] = os.environ) -> dict[str, str | None] | None:
+    """Return the pull request's commit, its base and its number, as CI hands them to every step; None outside CI."""
+    if not (head := environment.get("DROPGATE_HEAD_SHA")):
+        return None
+    base, number = (environment.get(f"DROPGATE_{name}") or None for name in ("BASE_SHA", "PULL_REQUEST"))
+    return {"head": head, "base": base, "pull_request": number}
 
 
 def gpu_names() -> list[str]:

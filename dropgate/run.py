@@ -9,11 +9,12 @@ from contextlib import ExitStack
 
 from dropgate import __version__
 from dropgate.console import Narrator
-from dropgate.engine.interpreter import EngineIdentity, describe_engine, require_option
+from dropgate.engine.interpreter import EngineIdentity, asked_commit, describe_engine, require_option
 from dropgate.engine.process import require_free
 from dropgate.engine.server import Server, wait_ready
 from dropgate.errors import EngineError, UnmetNeedError
 from dropgate.evidence import (
+    ChangeFacts,
     Costs,
     EngineFacts,
     Evidence,
@@ -22,7 +23,7 @@ from dropgate.evidence import (
     ServerFacts,
     VariantEvidence,
 )
-from dropgate.host import MemoryWatch, host_facts, unmet_need
+from dropgate.host import MemoryWatch, change_under_test, host_facts, unmet_need
 from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.scenario import Scenario
 from dropgate.variants import variant
@@ -130,6 +131,8 @@ class _Run:
     def evidence(self, peak_memory_gib: float) -> Evidence:
         """Put together all that was seen."""
         offset_s = self.clock() - time.monotonic()
+        identity = self.identity.model_dump(include={"version", "python", "packages", "commit"})
+        change = change_under_test()
         variants = {
             name: VariantEvidence(server=server_facts(server, offset_s), phases=self.phases.get(name, {}))
             for name, server in self.servers.items()
@@ -141,7 +144,8 @@ class _Run:
             scenario=self.scenario,
             created=self.created,
             host=host_facts(),
-            engine=EngineFacts(**self.identity.model_dump(include={"version", "python", "packages"})),
+            engine=EngineFacts(**identity, asked_commit=asked_commit()),
+            change=ChangeFacts.model_validate(change) if change else None,
             variants=variants,
             errors=self.errors,
             costs=costs,

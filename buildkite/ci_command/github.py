@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from pydantic import BaseModel
-
 from buildkite.ci_command.config import GitHubSettings
-from buildkite.ci_command.models import Comment, CommitStatus, Permission, PullRequest, Review
+from buildkite.ci_command.models import MAX_DESCRIPTION, Comment, CommitStatus, Permission, PullRequest, Review, Status
 from buildkite.ci_command.transport import ServiceError, Transport, create_once
 
 API_VERSION = "2022-11-28"
 PAGE = ("per_page", "100")
 MAX_COMMENT = 60_000
-MAX_DESCRIPTION = 140
-
-
-class Status(BaseModel):
-    """A commit status to publish; GitHub refuses descriptions longer than 140 characters."""
-
-    state: str
-    context: str
-    description: str
-    target_url: str
 
 
 class GitHub:

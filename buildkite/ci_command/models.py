@@ -10,6 +10,7 @@ Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 # These end up in Markdown and in request paths, so their alphabet is closed.
 Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+(\[bot\])?$")]
 WebUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s()<>\[\]]+$")]
+MAX_DESCRIPTION = 140
 
 
 class Answer(BaseModel):
@@ -101,6 +102,15 @@ class Permission(Answer):
     """A person's access: admin, write, read or none (maintain counts as write, triage as read)."""
 
     permission: str
+
+
+class Status(BaseModel):
+    """A commit status to publish; GitHub refuses descriptions longer than 140 characters."""
+
+    state: str
+    context: str
+    description: str
+    target_url: str
 
 
 class CommitStatus(Answer):

@@ -9,8 +9,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from buildkite.ci_command.commands import Lanes
-from buildkite.ci_command.github import MAX_DESCRIPTION, Status
-from buildkite.ci_command.models import Answer, first_problem
+from buildkite.ci_command.models import MAX_DESCRIPTION, Answer, Status, first_problem
 from buildkite.ci_command.redact import one_line
 
 CONTEXT = "dropgate"

@@ -15,6 +15,7 @@ from dropgate.variants import OPTION, OPTION_SINCE
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 PYTHON_VARIABLE = "DROPGATE_ENGINE_PYTHON"
+COMMIT_VARIABLE = "DROPGATE_ENGINE_COMMIT"
 
 
 class EngineIdentity(BaseModel):
@@ -26,6 +27,12 @@ class EngineIdentity(BaseModel):
     version: str | None
     knows_option: bool
     packages: dict[str, str | None] = {}
+    commit: str | None = None
+
+
+def asked_commit() -> str | None:
+    """Return the commit that the engine under test must be of: ``DROPGATE_ENGINE_COMMIT``, if it is set."""
+    return os.environ.get(COMMIT_VARIABLE) or None
 
 
 def engine_python() -> str:

@@ -5,6 +5,7 @@ engine's children are spawned and import this file again as their main module, s
 in each of them.
 """
 
+import ast
 import ctypes
 import importlib.metadata
 import importlib.util
@@ -12,8 +13,10 @@ import json
 import os
 import pathlib
 import platform
+import re
 import select
 import signal
+import subprocess
 import sys
 import threading
 
@@ -36,14 +39,57 @@ def describe() -> dict[str, object]:
     spec = importlib.util.find_spec("vllm")
     if spec is None or spec.origin is None:
         return {"python": sys.executable, "version": None, "knows_option": False}
-    source = pathlib.Path(spec.origin).parent / "config" / "speculative.py"
+    package = pathlib.Path(spec.origin).parent
+    source = package / "config" / "speculative.py"
     knows = source.is_file() and "disable_eagle_block_drop" in source.read_text(encoding="utf-8")
     try:
         found: str | None = version("vllm")
     except importlib.metadata.PackageNotFoundError:
         found = None
     packages = {name: _version_or_none(name) for name in ("torch", "transformers", "flashinfer-python")}
-    return {"python": sys.executable, "version": found, "knows_option": knows, "packages": packages}
+    return {
+        "python": sys.executable,
+        "version": found,
+        "knows_option": knows,
+        "packages": packages,
+        "commit": commit(package, found),
+    }
+
+
+def commit(package: pathlib.Path, version: "str | None") -> "str | None":
+    """Name the commit that the engine was built from: hexadecimal, 7 to 40 digits; ``None`` where nothing tells.
+
+    A checkout answers for itself, ``-dirty`` behind its commit where it was changed since. A wheel has what its build
+    wrote: ``commit_id`` in ``vllm/_version.py``, or ``+gHASH`` in the version (the forms of setuptools-scm).
+    """
+    if (package.parent / ".git").exists():
+        return _checkout_commit(package.parent)
+    written = [_written_commit(package / "_version.py"), f"+{(version or '').partition('+')[2]}"]
+    found = (re.search(r"(?:^|[+.])g?([0-9a-f]{7,40})(?:$|\.)", text or "") for text in written)
+    return next((match[1] for match in found if match), None)
+
+
+def _checkout_commit(folder: pathlib.Path) -> "str | None":
+    git = ["git", "-C", str(folder)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=30, check=True)
+        clean = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True, timeout=30).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + ("" if clean else "-dirty")
+
+
+def _written_commit(path: pathlib.Path) -> "str | None":
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if names & {"__commit_id__", "commit_id"} and isinstance(node.value.value, str):
+                return node.value.value
+    return None
 
 
 def _version_or_none(name: str) -> "str | None":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from dropgate.evidence import Evidence, PhaseEvidence, RequestRecord
@@ -19,6 +20,9 @@ SIZED_BY_MEMORY = (
 )
 """Configuration that may differ between two boots of one command line."""
 
+COMMIT = re.compile("[0-9a-f]{7,40}")
+"""Fewer digits name nothing."""
+
 
 def valid(name: str, good: bool, expected: str, seen: str) -> Check:
     """Return a check that is invalid, never failed, when it does not hold."""
@@ -35,7 +39,16 @@ def judge_run(evidence: Evidence) -> list[Check]:
     )
     shown = ", ".join(f"{name}: {version or 'unknown'}" for name, version in reported.items()) or "no server answered"
     checks.append(valid("engine.version", same, f"{expected} from both servers", shown))
+    if asked := evidence.engine.asked_commit:
+        seen = evidence.engine.commit
+        checks.append(valid("engine.commit", same_commit(asked, seen), asked, seen or "unknown"))
     return checks
+
+
+def same_commit(asked: str, seen: str | None) -> bool:
+    """Compare two names of a commit, either of which may be cut short; a changed checkout is no commit."""
+    shorter, longer = sorted((asked.lower(), (seen or "").lower()), key=len)
+    return bool(COMMIT.fullmatch(shorter) and COMMIT.fullmatch(longer)) and longer.startswith(shorter)
 
 
 def judge_protocol(variant: VariantName, phase: PhaseEvidence, work: PrefixRepetition) -> list[Check]:

@@ -13,11 +13,14 @@ SCHEMA = 1
 
 def verdict_document(evidence: Evidence, judgement: Judgement) -> dict[str, Any]:
     """Return the content of verdict.json; it follows from the evidence alone."""
+    change = {"change": evidence.change.model_dump(mode="json")} if evidence.change else {}
+    commit = {"commit": evidence.engine.commit} if evidence.engine.commit else {}
     return {
         "schema": SCHEMA,
         "scenario": evidence.scenario.name,
         "verdict": judgement.verdict,
-        "engine": {"version": evidence.engine.version},
+        "engine": {"version": evidence.engine.version, **commit},
+        **change,
         "dropgate": evidence.dropgate,
         "checks": [dataclasses.asdict(check) for check in judgement.checks],
         "metrics": judgement.metrics,

@@ -14,7 +14,7 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
     lines = [
         f"## dropgate: {judgement.verdict}",
         "",
-        f"{evidence.scenario.title}; vLLM {evidence.engine.version}; {evidence.created}",
+        f"{evidence.scenario.title}; {_engine(evidence)}; {evidence.created}",
         "",
         *_table(judgement, reference),
         "",
@@ -44,6 +44,11 @@ def _table(judgement: Judgement, reference: Reference | None) -> list[str]:
             f"Reference: {reference.origin.hardware}; {reference.origin.source}. Its times are not judged.",
         ]
     return lines
+
+
+def _engine(evidence: Evidence) -> str:
+    commit = f" of commit {evidence.engine.commit}" if evidence.engine.commit else ""
+    return f"vLLM {evidence.engine.version}{commit}"
 
 
 def _checks(judgement: Judgement) -> list[str]:

@@ -11,7 +11,12 @@ from dropgate.scenario import SCENARIOS, load_scenario
 from tests.support.engines import run_dropgate
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
-GPU_SCENARIOS = [path.stem for path in sorted(SCENARIOS.glob("*.yaml")) if load_scenario(path.stem).needs.gpus_per_node]
+SCENARIO_NEEDS = {path.stem: load_scenario(path.stem).needs for path in sorted(SCENARIOS.glob("*.yaml"))}
+GPU_SCENARIOS = [
+    pytest.param(name, marks=[pytest.mark.nodes] if needs.nodes > 1 else [])
+    for name, needs in SCENARIO_NEEDS.items()
+    if needs.gpus_per_node
+]
 
 
 @pytest.mark.parametrize("name", GPU_SCENARIOS)

@@ -46,6 +46,17 @@ def test_an_engine_without_the_option_starts_nothing(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_replay_of_another_commit_than_asked_for_is_invalid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DROPGATE_ENGINE_COMMIT", "f" * 40)
+    other = EngineIdentity(python="python", version="0.33.0", knows_option=True, commit="a" * 9)
+    monkeypatch.setattr("dropgate.cli.describe_engine", lambda: other)
+    assert main(["replay", "dense_eagle3", "--out", str(tmp_path / "out")]) == 75
+    assert f"asks for an engine of commit {'f' * 40}; this one is of {'a' * 9}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_port_in_use_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

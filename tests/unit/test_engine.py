@@ -1,13 +1,15 @@
 """What an engine is told and what it said: environment, interpreter, first error line."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from dropgate.engine.environment import engine_environment, recorded_environment
-from dropgate.engine.interpreter import EngineIdentity, describe_engine, require_option
+from dropgate.engine.interpreter import LAUNCHER, EngineIdentity, asked_commit, describe_engine, require_option
 from dropgate.engine.log import first_error
 from dropgate.errors import InputError
 
@@ -54,6 +56,66 @@ def test_this_interpreters_engine_is_described_without_importing_it() -> None:
     identity = describe_engine(sys.executable)
     assert identity.version is not None
     assert identity.knows_option
+
+
+HASH = "1a2b3c4d5"
+WHEELS = {
+    f"0.33.0.dev7+g{HASH}.cu129": None,
+    f"0.33.0.dev7+g{HASH}": "None",
+    "0.33.0": f"'g{HASH}'",
+    "0.33.0+cpu": f"'{HASH}'",
+}
+
+
+def described_commit(folder: Path) -> str | None:
+    """Ask the launcher about the package ``vllm`` in the folder, as an interpreter that has it would."""
+    command = [sys.executable, str(LAUNCHER), "--describe"]
+    answer = subprocess.run(
+        command, env={"PYTHONPATH": str(folder), "PATH": os.environ["PATH"]}, stdout=subprocess.PIPE
+    )
+    return EngineIdentity.model_validate_json(answer.stdout).commit
+
+
+def install(folder: Path, version: str, written: str | None = None) -> Path:
+    (folder / "vllm").mkdir()
+    (folder / "vllm" / "__init__.py").touch()
+    (folder / f"vllm-{version}.dist-info").mkdir()
+    (folder / f"vllm-{version}.dist-info" / "METADATA").write_text(f"Name: vllm\nVersion: {version}\n")
+    if written:
+        (folder / "vllm" / "_version.py").write_text(f"commit_id: str\n__commit_id__ = commit_id = {written}\n")
+    return folder
+
+
+@pytest.mark.parametrize("version", WHEELS)
+def test_a_wheel_names_the_commit_that_its_build_wrote(version: str, tmp_path: Path) -> None:
+    assert described_commit(install(tmp_path, version, WHEELS[version])) == HASH
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.32.0+cpu", "0.32.0+cu129"])
+def test_a_release_names_no_commit(version: str, tmp_path: Path) -> None:
+    assert described_commit(install(tmp_path, version, "None")) is None
+
+
+def test_a_checkout_answers_for_itself_and_says_when_it_was_changed(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@x", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    install(tmp_path, "0.33.0", "'gdeadbeef0'")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "x")
+    head = git("rev-parse", "HEAD")
+    assert described_commit(tmp_path) == head
+    (tmp_path / "vllm" / "_version.py").write_text("")
+    assert described_commit(tmp_path) == f"{head}-dirty"
+
+
+def test_the_commit_that_was_asked_for_comes_from_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DROPGATE_ENGINE_COMMIT", HASH)
+    assert asked_commit() == HASH
+    monkeypatch.setenv("DROPGATE_ENGINE_COMMIT", "")
+    assert asked_commit() is None
 
 
 ERROR = "(EngineCore pid=2) ERROR 12-01 09:29:49 [core.py:1512] "

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from dropgate.errors import InputError
-from dropgate.evidence import EvidenceFolder, load_evidence
+from dropgate.evidence import ChangeFacts, EvidenceFolder, load_evidence
+from dropgate.host import change_under_test
 from dropgate.judge import judge
+from dropgate.report.document import verdict_document
 from tests.support.factory import evidence
 
 
@@ -25,6 +27,24 @@ def saved(tmp_path: Path) -> Path:
 def test_what_was_saved_is_read_back_the_same_and_judged_the_same(saved: Path) -> None:
     assert load_evidence(saved) == evidence()
     assert judge(load_evidence(saved)) == judge(evidence())
+
+
+def test_the_change_and_the_engines_commit_are_kept(tmp_path: Path) -> None:
+    whole = evidence()
+    change = ChangeFacts(head="a" * 40, base="b" * 40, pull_request="7")
+    engine = whole.engine.model_copy(update={"commit": "c" * 9, "asked_commit": "c" * 40})
+    known = whole.model_copy(update={"change": change, "engine": engine, "variants": {}})
+    EvidenceFolder(tmp_path / "run").close(known)
+    assert load_evidence(tmp_path / "run") == known
+    document = verdict_document(known, judge(known))
+    assert document["change"] == {"head": "a" * 40, "base": "b" * 40, "pull_request": "7"}
+    assert document["engine"] == {"version": "0.32.0+cpu", "commit": "c" * 9}
+
+
+def test_ci_says_which_change_it_is() -> None:
+    assert change_under_test({}) is None
+    said = change_under_test({"DROPGATE_HEAD_SHA": "a" * 40, "DROPGATE_BASE_SHA": "b" * 40})
+    assert said == {"head": "a" * 40, "base": "b" * 40, "pull_request": None}
 
 
 def test_nothing_is_left_but_whole_files(saved: Path) -> None:

@@ -199,6 +199,32 @@ def test_a_run_that_ended_early_is_invalid_with_its_reason() -> None:
     assert odd(judgement)["run.whole"].seen == "candidate: the engine ended with code 1"
 
 
+FULL = "0123456789abcdef0123456789abcdef01234567"
+
+
+def of_commit(asked: str | None, seen: str | None) -> Judgement:
+    whole = evidence()
+    engine = whole.engine.model_copy(update={"asked_commit": asked, "commit": seen})
+    return judge(whole.model_copy(update={"engine": engine}))
+
+
+@pytest.mark.parametrize("seen", [FULL, FULL[:7], FULL[:9], FULL.upper()])
+def test_an_engine_of_the_commit_that_was_asked_for_is_judged(seen: str) -> None:
+    assert of_commit(FULL, seen).verdict is Verdict.PASS
+    assert of_commit(FULL[:12], seen).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("seen", [None, "", FULL[:6], "f" * 40, f"{FULL}-dirty", f"{FULL[:8]}f"])
+def test_an_engine_of_another_or_an_unknown_commit_is_invalid(seen: str | None) -> None:
+    judgement = of_commit(FULL, seen)
+    assert judgement.verdict is Verdict.INVALID
+    assert odd(judgement)["engine.commit"].expected == FULL
+
+
+def test_where_no_commit_was_asked_for_none_is_checked() -> None:
+    assert "engine.commit" not in {check.name for check in of_commit(None, FULL).checks}
+
+
 def test_a_crashed_check_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> list[Check]:
         raise ZeroDivisionError("division by zero")
