@@ -11,7 +11,7 @@ from dropgate.engine.server import Server
 from dropgate.judge import Check, Judgement, Verdict, judge
 from dropgate.law import VariantName
 from dropgate.scenario import load_scenario
-from tests.support.engines import SMALL, Measure, run_dropgate
+from tests.support.engines import SMALL, UNIT, Measure, run_dropgate
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]
 Engines = dict[VariantName, Server]
@@ -25,7 +25,7 @@ def test_keeps_the_trailing_block(engines: Engines, measure: Measure) -> None:
     """With the option on, every warm request reuses its whole aligned prefix."""
     judgement = judge(measure(engines["baseline"], engines["candidate"]))
     assert odd(judgement) == {}
-    assert judgement.metrics["delta"]["cached_tokens_per_request"] == 1536
+    assert judgement.metrics["delta"]["cached_tokens_per_request"] == UNIT
 
 
 def test_an_option_without_effect_is_a_failure(engines: Engines, measure: Measure) -> None:
@@ -33,7 +33,7 @@ def test_an_option_without_effect_is_a_failure(engines: Engines, measure: Measur
     judgement = judge(measure(engines["baseline"], engines["baseline"]))
     assert judgement.verdict is Verdict.FAIL
     delta = odd(judgement)["prefix.delta.cached_tokens_per_request"]
-    assert (delta.expected, delta.seen) == ("+1,536", "0")
+    assert (delta.expected, delta.seen) == ("+128", "0")
 
 
 def test_a_default_that_keeps_the_block_is_a_failure_of_the_baseline(engines: Engines, measure: Measure) -> None:
@@ -41,7 +41,7 @@ def test_a_default_that_keeps_the_block_is_a_failure_of_the_baseline(engines: En
     judgement = judge(measure(engines["candidate"], engines["candidate"]))
     assert judgement.verdict is Verdict.FAIL
     check = odd(judgement)["prefix.baseline.cached_tokens_per_request"]
-    assert (check.expected, check.seen) == ("3,072", "4,608")
+    assert (check.expected, check.seen) == ("256", "384")
 
 
 def test_a_forgotten_populating_request_is_invalid(engines: Engines, measure: Measure) -> None:
@@ -53,7 +53,7 @@ def test_a_forgotten_populating_request_is_invalid(engines: Engines, measure: Me
 
 
 @pytest.mark.parametrize("suffix", [0, 1, 63, 64, 65])
-@pytest.mark.parametrize("prefix", [1535, 1536, 1537, 3072, 4608])
+@pytest.mark.parametrize("prefix", [UNIT - 1, UNIT, UNIT + 1, 2 * UNIT, 3 * UNIT])
 def test_the_law_holds_around_multiples_of_the_unit(
     engines: Engines, measure: Measure, prefix: int, suffix: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_the_law_holds_around_multiples_of_the_unit(
     sizes = (f"workloads.prefix.prefix_tokens={prefix}", f"workloads.prefix.suffix_tokens={suffix}")
     scenario = load_scenario("tiny_eagle3_cpu", (*SMALL, *sizes, "workloads.prefix.requests=2"))
     judgement = judge(measure(engines["baseline"], engines["candidate"], scenario))
-    below_one_unit = min(prefix, prefix + suffix - 1) < 1536
+    below_one_unit = min(prefix, prefix + suffix - 1) < UNIT
     assert judgement.verdict is (Verdict.INVALID if below_one_unit else Verdict.PASS), odd(judgement)
 
 
@@ -92,8 +92,8 @@ def test_the_main_job(tmp_path: Path) -> None:
         "baseline": [10752, 1792, 1720320, 286720],
         "candidate": [12288, 256, 1966080, 40960],
     }
-    per_request = [json.loads(line)["cached_tokens"] for line in (out / "candidate/prefix/requests.jsonl").open()]
-    assert per_request == [12288] * 160
+    lines = (out / "candidate/prefix/requests.jsonl").read_text().splitlines()
+    assert [json.loads(line)["cached_tokens"] for line in lines] == [12288] * 160
     again = run_dropgate("judge", str(out))
     assert again.returncode == 0
     assert "differs" not in again.stderr

@@ -21,14 +21,16 @@ from dropgate.run import measure_prefix, server_facts
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 
+UNIT = 128
 SMALL = (
     "workloads.prefix.requests=24",
     "workloads.prefix.concurrency=8",
-    "workloads.prefix.prefix_tokens=4608",
+    f"workloads.prefix.prefix_tokens={3 * UNIT}",
     "workloads.prefix.suffix_tokens=64",
+    f"engine.flags.block-size={UNIT}",
     "promises=[{kind: prefix_law}, {kind: same_outputs}]",
 )
-"""The embedded default with a prefix of three units and few requests."""
+"""The embedded default with a small unit, a prefix of three units and few requests."""
 
 Measure = Callable[..., Evidence]
 
