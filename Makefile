@@ -22,7 +22,7 @@ $(READY): requirements/cpu.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(TORCH)' \
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) '$(TORCH)'
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements/cpu.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --compile-bytecode -r requirements/cpu.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
