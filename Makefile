@@ -61,7 +61,8 @@ bench: $(READY)
 # Every count that differs between vLLM versions; one environment a version, with the lock's other pins.
 MATRIX := 0.30.0 0.31.0 0.32.0
 replay-matrix: $(READY) $(MATRIX:%=.venv-%/.ready)
-	$(BIN)/dropgate replay --matrix $(MATRIX:%=.venv-%/bin/python) > docs/replay-matrix.md
+	$(BIN)/dropgate replay --matrix $(MATRIX:%=.venv-%/bin/python) > docs/replay-matrix.md.new
+	mv docs/replay-matrix.md.new docs/replay-matrix.md
 
 .venv-%/.ready: requirements/cpu.lock | $(READY)
 	$(PYTHON) -m venv --clear .venv-$*

@@ -93,6 +93,8 @@ def replay_in(paths: Sequence[Path], python: str | None = None, deadline: float 
 
     """
     interpreter = python or engine_python()
+    if os.sep in interpreter:
+        interpreter = os.path.abspath(interpreter)  # noqa: PTH100  (a venv's python is a link that must stay one)
     with tempfile.TemporaryDirectory(prefix="dropgate-replay-") as folder:
         command = [interpreter, "-m", "dropgate.replay.worker", folder, *(str(path.resolve()) for path in paths)]
         environment = {**engine_environment(os.environ, {}, folder), "PYTHONPATH": str(ROOT)}
