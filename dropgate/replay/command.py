@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dropgate.errors import InputError
+from dropgate.evidence import write_new
 from dropgate.judge.verdict import Verdict
 from dropgate.replay.layout import load_replay
 from dropgate.replay.matrix import table
@@ -27,8 +28,7 @@ def save_seen(seen: ReplaySeen, out: Path) -> Path:
     path = out / SEEN
     if path.exists():
         raise InputError(f"--out {out}: {SEEN} is there already; evidence is never overwritten")
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(seen.model_dump_json() + "\n")
+    write_new(path, seen.model_dump_json() + "\n")
     return path
 
 
