@@ -95,7 +95,7 @@ def test_a_harness_killed_while_booting_leaves_nothing(tmp_path: Path, scratch: 
     with running(tmp_path / "out", scratch) as run:
         run.until(lambda: len(run.family) >= 3 and bool(run.engine_log()), 120)
         run.harness.send_signal(signal.SIGKILL)
-        run.harness.wait(GONE_WITHIN_S)
+        assert run.harness.wait(GONE_WITHIN_S) == -signal.SIGKILL
 
 
 def test_a_harness_killed_in_the_middle_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing(tmp_path: Path, scratch: 
         run.until(lambda: run.engine_log().count("POST /v1/completions") >= IN_FLIGHT, 300)
         assert run.ports
         run.harness.send_signal(signal.SIGKILL)
-        run.harness.wait(GONE_WITHIN_S)
+        assert run.harness.wait(GONE_WITHIN_S) == -signal.SIGKILL
 
 
 def test_ctrl_c_ends_the_engines_and_saves_the_evidence(tmp_path: Path, scratch: Path) -> None:

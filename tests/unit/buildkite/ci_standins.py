@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -132,14 +133,13 @@ class StandIn:
     def send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         status, headers, payload = reply
         content = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        try:
+        # Some cases are about a client that stopped waiting.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             handler.send_response(status)
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 handler.send_header(name, value)
             handler.end_headers()
             handler.wfile.write(content)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the client stopped waiting, which is what some cases are about
 
     def page(self, request: Request, items: list[Any]) -> Reply:
         size = min(self.page_size, int(request.query.get("per_page", ["30"])[0]))
