@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dropgate.evidence import load_evidence
+from dropgate.evidence_folder import load_evidence
 from dropgate.judge import judge
 from dropgate.report import terminal
 from dropgate.report.save import reference_of

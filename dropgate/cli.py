@@ -15,11 +15,13 @@ from typing import NoReturn
 import psutil
 
 from dropgate import __version__
+from dropgate.again import send_again
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
 from dropgate.engine.interpreter import COMMIT_VARIABLE, asked_commit, describe_engine
 from dropgate.errors import (
     EXIT_BAD_INPUT,
+    EXIT_FAIL,
     EXIT_INTERRUPTED,
     EXIT_INVALID,
     EXIT_PASS,
@@ -27,19 +29,25 @@ from dropgate.errors import (
     InputError,
     UnmetNeedError,
 )
-from dropgate.evidence import Evidence, EvidenceFolder, load_evidence
+from dropgate.evidence import Evidence
+from dropgate.evidence_folder import EvidenceFolder, load_evidence, write_new
 from dropgate.judge import Judgement, Verdict, judge
 from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
 from dropgate.plan import plan_text
+from dropgate.rates import write_rates
 from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matrix, write_references
 from dropgate.replay.judgement import replay_document, replay_facts, replay_heading, replay_judgement
 from dropgate.replay.run import Outcome, replay_names, run_replays
 from dropgate.report.document import verdict_document
 from dropgate.report.save import VERDICT, reference_of, save_document, save_report, save_verdict
+from dropgate.report.tables import result_tables
 from dropgate.report.terminal import print_judgement, print_result
 from dropgate.run import preflight, run
 from dropgate.scenario import load_scenario
+from dropgate.scenario.workloads import GSM8K_TEST_ROWS
+from dropgate.workload.questions import VARIABLE as QUESTIONS_VARIABLE
+from dropgate.workload.questions import load_questions, sharegpt
 
 EPILOG = """\
 exit codes:  0 pass   1 fail   75 invalid: the run says nothing, may be retried   2 bad input   130 interrupted
@@ -87,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run a scenario and judge it"))
     _add_plan(commands.add_parser("plan", help="print every command, variable and file; start nothing"))
+    _add_export(commands.add_parser("export-gsm8k", help="write GSM8K's test questions as ShareGPT JSON"))
     _add_replay(commands.add_parser("replay", help="drive vLLM's real scheduler without a model, on any layout"))
     for name, command, text in (
         ("judge", _judge, "recompute the verdict from saved evidence"),
@@ -95,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
         below = commands.add_parser(name, help=text, description=text)
         below.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
         below.set_defaults(command=command)
+    text = "boot a saved run's servers again and send them one of its prompts: where a divergence is looked into"
+    again = commands.add_parser("again", help=text, description=text)
+    again.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
+    again.add_argument("--phase", required=True, help="prefix, acceptance or acceptance_hit_path")
+    again.add_argument("--request", type=int, required=True, metavar="N", help="the request's index, from 0")
+    again.set_defaults(command=_again)
+    text = "keep a run's acceptance rates as the reference of its scenario; refused where another check does not pass"
+    reference = commands.add_parser("reference", help=text, description=text)
+    reference.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
+    reference.set_defaults(command=_reference)
     doctor = commands.add_parser("doctor", help="say what this machine has and lacks, and how to get it")
     doctor.set_defaults(command=_doctor)
     return parser
@@ -116,7 +135,42 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_scenario(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="an empty or new folder (default: runs/SCENARIO-TIME)")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    _add_gsm8k(parser)
     parser.set_defaults(command=_run)
+
+
+def _add_gsm8k(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--gsm8k",
+        type=Path,
+        metavar="FILE",
+        help=f"GSM8K's questions as jsonl, parquet or ShareGPT JSON (default: ${QUESTIONS_VARIABLE}, else Hugging "
+        "Face's openai/gsm8k when it can be reached, else the generated set of this repository)",
+    )
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        f"Write GSM8K's {GSM8K_TEST_ROWS:,} test questions as ShareGPT JSON, one to one and in order, for "
+        "`vllm bench serve --dataset-name sharegpt`."
+    )
+    parser.add_argument("out", type=Path, metavar="OUT", help="a new file")
+    parser.add_argument("--template", default="{question}", help="the prompt (default: {question})")
+    _add_gsm8k(parser)
+    parser.set_defaults(command=_export)
+
+
+def _export(options: argparse.Namespace) -> int:
+    questions = load_questions(options.gsm8k, Narrator().say)
+    if len(questions.rows) != GSM8K_TEST_ROWS:
+        raise InputError(f"{questions.name}: {len(questions.rows):,} rows, {GSM8K_TEST_ROWS:,} are to be exported")
+    try:
+        write_new(options.out, sharegpt(questions, options.template))
+    except OSError as error:
+        raise InputError(f"{options.out}: cannot be written: {error.strerror}") from None
+    count, origin = f"{len(questions.rows):,} questions", f"{questions.name}, sha256 {questions.sha256}"
+    sys.stdout.write(f"{options.out}: {count} of {origin}\n")
+    return EXIT_PASS
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -172,17 +226,19 @@ def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:
     judgement = replay_judgement(outcome)
     if folder:
         save_document(folder, replay_document(outcome, judgement))
-    print_judgement(replay_heading(outcome), judgement, None, replay_facts(outcome), folder)
+    tables = result_tables(judgement, None, None)
+    print_judgement(replay_heading(outcome), judgement, tables, None, replay_facts(outcome), folder)
     return judgement.verdict
 
 
 def _run(options: argparse.Namespace) -> int:
     began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
     scenario = load_scenario(options.scenario, tuple(options.assignments))
-    identity = preflight(scenario)
+    narrator = Narrator(options.quiet)
+    prepared = preflight(scenario, options.gsm8k, narrator.say)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     out: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
-    evidence = run(scenario, identity, EvidenceFolder(out), Narrator(options.quiet), began_s)
+    evidence = run(scenario, prepared, EvidenceFolder(out), narrator, began_s)
     judgement = judge(evidence)
     save_verdict(out, evidence, judgement)
     save_report(out, evidence, judgement)
@@ -234,6 +290,17 @@ def _compare_with_saved(saved: Path, evidence: Evidence, judgement: Judgement) -
 def _report(options: argparse.Namespace) -> int:
     evidence, judgement = _load(options.folder)
     sys.stdout.write(f"{save_report(options.folder, evidence, judgement)}\n")
+    return EXIT_PASS
+
+
+def _again(options: argparse.Namespace) -> int:
+    text, same = send_again(load_evidence(options.folder), options.phase, options.request, Narrator())
+    sys.stdout.write(text)
+    return EXIT_PASS if same else EXIT_FAIL
+
+
+def _reference(options: argparse.Namespace) -> int:
+    sys.stdout.write(f"{write_rates(*_load(options.folder), options.folder.name)}\n")
     return EXIT_PASS
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 VariantName = Literal["baseline", "candidate"]
+ServerName = Literal["baseline", "candidate", "oracle"]
+"""The variants, and the target alone: a server without speculation, whose word counts."""
 VARIANT_NAMES: tuple[VariantName, VariantName] = ("baseline", "candidate")
 
 
@@ -21,3 +23,11 @@ def expected_hit(shared_tokens: int, prompt_tokens: int, unit: int, variant: Var
     """
     units = max(0, min(shared_tokens, prompt_tokens - 1)) // unit
     return (units if variant == "candidate" else max(0, units - 1)) * unit
+
+
+def acceptance(steps: int, drafted: int, accepted: int) -> tuple[float | None, float | None]:
+    """Return the acceptance rate (share) and the mean acceptance length (tokens a step); ``None`` without any drafts.
+
+    Rate = accepted / drafted tokens; length = 1 + accepted tokens / steps, since every step yields one token besides.
+    """
+    return (accepted / drafted if drafted else None, 1 + accepted / steps if steps else None)

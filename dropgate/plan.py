@@ -7,9 +7,9 @@ import os
 from dropgate.engine.environment import engine_environment, recorded_environment
 from dropgate.engine.interpreter import engine_python
 from dropgate.errors import InputError
-from dropgate.law import VARIANT_NAMES
 from dropgate.scenario import Scenario
-from dropgate.variants import Variant, shell_line, variant
+from dropgate.scenario.workloads import Gsm8k, PrefixRepetition
+from dropgate.variants import Variant, server_names, shell_line, variant
 
 
 def plan_text(scenario: Scenario, rank: int | None) -> str:
@@ -24,7 +24,7 @@ def plan_text(scenario: Scenario, rank: int | None) -> str:
         raise InputError(f"--rank {rank}: {scenario.name} has ranks 0 to {nodes - 1}")
     ranks = range(nodes) if rank is None else [rank]
     lines = [f"# {scenario.title}", f"# {scenario.source}", *_header(scenario)]
-    for name in VARIANT_NAMES:
+    for name in server_names(scenario):
         for number in ranks:
             lines += ["", *_commands(variant(scenario, name, number), nodes)]
     return "\n".join([*lines, "", *_steps(scenario)]) + "\n"
@@ -49,15 +49,37 @@ def _commands(chosen: Variant, nodes: int) -> list[str]:
 
 
 def _steps(scenario: Scenario) -> list[str]:
-    work = scenario.workloads.prefix
+    prefix, gsm8k = scenario.workloads.prefix, scenario.workloads.gsm8k
+    return [
+        f"# boot: {scenario.engine.boot}; then for each variant:",
+        *(_prefix_steps(prefix) if prefix else []),
+        *(_gsm8k_steps(gsm8k) if gsm8k else []),
+        f"# promises: {', '.join(promise.kind for promise in scenario.promises)}",
+        f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md,",
+        "#   SERVER/engine.log, SERVER/PHASE/{populate,requests,control,warm_control}.jsonl, metrics-*.txt",
+    ]
+
+
+def _prefix_steps(work: PrefixRepetition) -> list[str]:
     populate = f"send {work.prefixes} untimed request(s)" if work.populate else "(no populating request)"
     length = work.prefix_tokens + work.suffix_tokens
     return [
-        f"# boot: {scenario.engine.boot}; then for each variant:",
-        f"#   reset the prefix cache, {populate}, capture the counters,",
-        f"#   send {work.requests} requests of {length:,} token ids ({work.prefix_tokens:,} shared), "
+        f"#   prefix: reset the prefix cache, {populate}, capture the counters,",
+        f"#     send {work.requests} requests of {length:,} token ids ({work.prefix_tokens:,} shared), "
         f"concurrency {work.concurrency}, {work.output_tokens} output token(s), seed {work.seed}, capture again",
-        f"# promises: {', '.join(promise.kind for promise in scenario.promises)}",
-        f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md,",
-        "#   {baseline,candidate}/engine.log, {baseline,candidate}/prefix/{populate,requests}.jsonl, metrics-*.txt",
     ]
+
+
+def _gsm8k_steps(work: Gsm8k) -> list[str]:
+    lines = [
+        "#   acceptance: reset, one untimed request, capture the counters,",
+        f"#     send the first {work.questions:,} GSM8K questions in order, concurrency {work.concurrency}, at most "
+        f"{work.output_tokens} output tokens, capture again",
+        f"#   acceptance_hit_path: the same behind one few-shot prefix of {work.prefix_tokens:,} tokens",
+        f"#     controls: {work.control} answered again alone and cold, {work.warm_control} as they were",
+    ]
+    if work.accuracy:
+        lines.append(f"#   accuracy: lm-eval on {work.accuracy.problems:,} problems ({work.accuracy.data})")
+    if work.oracle:
+        lines.append(f"# a third server without speculation answers the first {work.oracle} prompts of either path")
+    return lines

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from dropgate.law import acceptance
 from dropgate.scenario import FIXTURES
 from dropgate.strict_yaml import Strict, read_document, validate
 
@@ -31,6 +32,15 @@ class ReferenceTimes(Strict):
     p90: Number
 
 
+class ReferenceAcceptance(Strict):
+    """One variant's scenario B counts."""
+
+    prompts: int
+    steps: int
+    draft_tokens: int
+    accepted_tokens: int
+
+
 class ReferenceMeasures(Strict):
     """One variant's measured values."""
 
@@ -41,6 +51,7 @@ class ReferenceMeasures(Strict):
     computed_tokens_total: int
     request_throughput: Number
     ttft_ms: ReferenceTimes
+    acceptance: ReferenceAcceptance | None = None
 
 
 class Reference(Strict):
@@ -53,7 +64,10 @@ class Reference(Strict):
 
     def measures(self, variant: str) -> dict[str, Any]:
         """Return one variant's values in the shape of a run's own."""
-        found: dict[str, Any] = getattr(self, variant).model_dump()
+        found: dict[str, Any] = getattr(self, variant).model_dump(exclude_none=True)
+        if counts := found.get("acceptance"):
+            rate, length = acceptance(counts["steps"], counts["draft_tokens"], counts["accepted_tokens"])
+            counts |= {"rate": rate, "length": length}
         return found
 
 

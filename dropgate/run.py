@@ -6,39 +6,59 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 from dropgate import __version__
 from dropgate.console import Narrator
 from dropgate.engine.interpreter import EngineIdentity, asked_commit, describe_engine, require_option
-from dropgate.engine.process import require_free
+from dropgate.engine.process import OwnedProcess, require_free
 from dropgate.engine.server import Server, wait_ready
 from dropgate.errors import EngineError, UnmetNeedError
 from dropgate.evidence import (
+    AccuracyEvidence,
     ChangeFacts,
     Costs,
     EngineFacts,
     Evidence,
-    EvidenceFolder,
     PhaseEvidence,
+    QuestionSet,
+    ReferenceRates,
     ServerFacts,
     VariantEvidence,
 )
+from dropgate.evidence_folder import EvidenceFolder
 from dropgate.host import MemoryWatch, change_under_test, host_facts, unmet_need
-from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.law import ServerName
+from dropgate.rates import known_rates
 from dropgate.scenario import Scenario
-from dropgate.variants import variant
+from dropgate.variants import server_names, variant
+from dropgate.workload.accuracy import measure_accuracy, require_lm_eval, require_rows
 from dropgate.workload.client import Target
-from dropgate.workload.protocol import run_prefix
+from dropgate.workload.gsm8k import asked, gsm8k_plans, question_set
+from dropgate.workload.protocol import Plan, prefix_plan, run_phase
+from dropgate.workload.questions import Questions, load_questions
 
 Clock = Callable[[], float]
 
 
-def preflight(scenario: Scenario) -> EngineIdentity:
-    """Look at everything that can be known before anything is started.
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before anything is started."""
+
+    identity: EngineIdentity
+    questions: Questions | None = None
+    """What scenario B asks."""
+    scored: Questions | None = None
+    """What lm-eval scores."""
+
+
+def preflight(scenario: Scenario, gsm8k: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Prepared:
+    """Look at everything that can be known before anything is started; ``gsm8k`` is a file of questions.
 
     Raises:
-        UnmetNeedError: this machine lacks what the scenario needs.
-        InputError: the engine or the port cannot be used.
+        UnmetNeedError: this machine, or the data, lacks what the scenario needs.
+        InputError: the engine, the port or the data cannot be used.
 
     """
     if lacking := unmet_need(scenario.needs):
@@ -46,12 +66,19 @@ def preflight(scenario: Scenario) -> EngineIdentity:
     identity = require_option(describe_engine())
     if scenario.engine.port is not None:
         require_free(scenario.name, scenario.engine.host, scenario.engine.port)
-    return identity
+    if not (work := scenario.workloads.gsm8k):
+        return Prepared(identity)
+    questions = load_questions(gsm8k, say)
+    asked(questions, work)
+    if not work.accuracy:
+        return Prepared(identity, questions)
+    require_lm_eval()
+    return Prepared(identity, questions, require_rows(questions, work.accuracy))
 
 
 def run(
     scenario: Scenario,
-    identity: EngineIdentity,
+    prepared: Prepared,
     folder: EvidenceFolder,
     narrator: Narrator,
     began_s: float | None = None,
@@ -62,7 +89,7 @@ def run(
     evidence too. A KeyboardInterrupt is raised again once the engines have ended and the evidence is saved.
     """
     began_s = time.monotonic() if began_s is None else began_s
-    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s)
+    one = _Run(scenario, prepared, folder, narrator, lambda: time.monotonic() - began_s)
     interrupted = False
     with MemoryWatch() as memory:
         try:
@@ -85,48 +112,64 @@ class _Run:
     def __init__(
         self,
         scenario: Scenario,
-        identity: EngineIdentity,
+        prepared: Prepared,
         folder: EvidenceFolder,
         narrator: Narrator,
         clock: Clock,
     ) -> None:
         self.scenario = scenario
-        self.identity = identity
+        self.prepared = prepared
+        self.identity = prepared.identity
         self.folder = folder
         self.narrator = narrator
         self.clock = clock
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.servers: dict[VariantName, Server] = {}
-        self.phases: dict[VariantName, dict[str, PhaseEvidence]] = {}
+        self.servers: dict[ServerName, Server] = {}
+        self.phases: dict[ServerName, dict[str, PhaseEvidence]] = {}
+        self.accuracy: dict[ServerName, AccuracyEvidence] = {}
+        self.questions: QuestionSet | None = None
+        self.rates: ReferenceRates | None = None
         self.errors: list[str] = []
 
     def measure(self) -> None:
-        """Boot the variants as the scenario says and send both the same work."""
-        together: Sequence[Sequence[VariantName]] = [VARIANT_NAMES]
+        """Boot the servers as the scenario says and send all the same work."""
+        names = server_names(self.scenario)
+        together: Sequence[Sequence[ServerName]] = [names]
         if self.scenario.engine.boot == "one_by_one":
-            together = [[name] for name in VARIANT_NAMES]
-        for names in together:
+            together = [[name] for name in names]
+        for group in together:
             with ExitStack() as stack:
-                servers = [stack.enter_context(self._server(name)) for name in names]
-                self.narrator.say(f"booting {' and '.join(names)}: vLLM {self.identity.version}")
+                servers = [stack.enter_context(self._server(name)) for name in group]
+                self.narrator.say(f"booting {' and '.join(group)}: vLLM {self.identity.version}")
                 wait_ready(servers, self.narrator.say)
                 for server in servers:
                     self._work(server)
-                self.narrator.say("stopping " + " and ".join(names))
+                self.narrator.say("stopping " + " and ".join(group))
                 stop_together(servers)
 
-    def _server(self, name: VariantName) -> Server:
+    def _server(self, name: ServerName) -> Server:
         log = self.folder.log_path(name)
         self.servers[name] = Server(self.scenario, variant(self.scenario, name), self.identity.python, log)
         return self.servers[name]
 
     def _work(self, server: Server) -> None:
-        name, total = server.variant.name, self.scenario.workloads.prefix.requests
-        with self.narrator.counting(f"{name}: {total} requests", total) as done:
-            phase = measure_prefix(server, self.scenario, self.clock, done)
-        self.phases[name] = {"prefix": phase}
-        self.folder.save_phase(name, "prefix", phase)
-        server.require_alive("during the requests")
+        name = server.variant.name
+        if self.prepared.questions and self.questions is None:
+            self.questions = tokenised(server, self.scenario, self.prepared.questions)
+            self.folder.save_questions(self.questions)
+            self.rates = known_rates(self.scenario, self.questions.sha256, len(self.questions.token_ids))
+        for workload, plan in phase_plans(self.scenario, name, self.questions).items():
+            with self.narrator.counting(f"{name}, {workload}: {plan.requests} requests", plan.requests) as done:
+                phase = measure_phase(server, self.scenario, plan, self.clock, done)
+            self.phases.setdefault(name, {})[workload] = phase
+            self.folder.save_phase(name, workload, phase)
+            server.require_alive("during the requests")
+        if self.prepared.scored and name != "oracle":
+            self.narrator.say(f"{name}, accuracy: lm-eval")
+            log = self.folder.path / name / "lm_eval.log"
+            self.accuracy[name] = score(server, self.scenario, self.prepared.scored, log, self.clock)
+            self.folder.save_accuracy(name, self.accuracy[name])
+            server.require_alive("during lm-eval")
 
     def evidence(self, peak_memory_gib: float) -> Evidence:
         """Put together all that was seen."""
@@ -134,7 +177,11 @@ class _Run:
         identity = self.identity.model_dump(include={"version", "python", "packages", "commit"})
         change = change_under_test()
         variants = {
-            name: VariantEvidence(server=server_facts(server, offset_s), phases=self.phases.get(name, {}))
+            name: VariantEvidence(
+                server=server_facts(server, offset_s),
+                phases=self.phases.get(name, {}),
+                accuracy=self.accuracy.get(name),
+            )
             for name, server in self.servers.items()
         }
         busy = union_length(_busy_intervals(variants))
@@ -147,19 +194,47 @@ class _Run:
             engine=EngineFacts(**identity, asked_commit=asked_commit()),
             change=ChangeFacts.model_validate(change) if change else None,
             variants=variants,
+            questions=self.questions,
+            reference_rates=self.rates,
             errors=self.errors,
             costs=costs,
         )
 
 
-def measure_prefix(
-    server: Server, scenario: Scenario, clock: Clock, on_done: Callable[[], None] = lambda: None
+def tokenised(server: Server, scenario: Scenario, questions: Questions) -> QuestionSet:
+    """Turn scenario B's questions into token ids by one server's tokenizer, so that all are sent the very same."""
+    assert scenario.workloads.gsm8k is not None  # noqa: S101
+    return question_set(questions, scenario.workloads.gsm8k, server.tokenize)
+
+
+def phase_plans(scenario: Scenario, name: ServerName, questions: QuestionSet | None) -> dict[str, Plan]:
+    """Return what one server is sent, phase by phase."""
+    plans = {}
+    if scenario.workloads.prefix and name != "oracle":
+        plans["prefix"] = prefix_plan(scenario.workloads.prefix, control=name == "baseline")
+    if scenario.workloads.gsm8k and questions:
+        plans |= gsm8k_plans(scenario.workloads.gsm8k, questions, name)
+    return plans
+
+
+def measure_phase(
+    server: Server, scenario: Scenario, plan: Plan, clock: Clock, on_done: Callable[[], None] = lambda: None
 ) -> PhaseEvidence:
-    """Run the scenario's prefix workload on one server that is ready; the baseline answers the control too."""
+    """Run one phase on a server that is ready."""
     target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
-    work, deadlines = scenario.workloads.prefix, scenario.deadlines
-    control = work.control if server.variant.name == "baseline" else 0
-    return run_prefix(server, target, work, deadlines.settle, control, on_done)
+    return run_phase(server, target, plan, scenario.deadlines.settle, on_done)
+
+
+def score(server: Server, scenario: Scenario, questions: Questions, log: Path, clock: Clock) -> AccuracyEvidence:
+    """Let lm-eval score one server that is ready, with an empty cache."""
+    assert scenario.workloads.gsm8k is not None  # noqa: S101
+    target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
+    server.reset_prefix_cache()
+    owned = OwnedProcess(log, stop_grace_s=1)
+    try:
+        return measure_accuracy(target, scenario.workloads.gsm8k, questions, owned, scenario.deadlines.accuracy)
+    finally:
+        owned.stop()
 
 
 def server_facts(server: Server, offset_s: float) -> ServerFacts:
@@ -182,13 +257,15 @@ def stop_together(servers: Sequence[Server]) -> None:
         server.process.stop()
 
 
-def _busy_intervals(variants: dict[VariantName, VariantEvidence]) -> list[tuple[float, float]]:
+def _busy_intervals(variants: dict[ServerName, VariantEvidence]) -> list[tuple[float, float]]:
     intervals = [seen.server.boot_s for seen in variants.values() if seen.server.boot_s]
     for seen in variants.values():
         for phase in seen.phases.values():
             intervals.append((phase.started_s, phase.finished_s))
-            untimed = [*phase.populate, *phase.control]
+            untimed = [*phase.populate, *phase.control, *phase.warm_control]
             intervals += [(record.sent_s, record.finished_s or record.sent_s) for record in untimed]
+        if seen.accuracy:
+            intervals.append((seen.accuracy.started_s, seen.accuracy.finished_s))
     return intervals
 
 

@@ -7,19 +7,22 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from dropgate.law import VariantName
+from dropgate.law import VARIANT_NAMES, ServerName
 from dropgate.scenario import FlagValue, Scenario
 
 OPTION = "disable_eagle_block_drop"
 OPTION_SINCE = "0.30.0"
 """The first vLLM release that knows the option (vLLM pull request 53388)."""
 
+OF_SPECULATION = {"per-request-spec-decode-metrics"}
+"""Flags that vLLM refuses on a server without speculation."""
+
 
 @dataclass(frozen=True)
 class Variant:
     """One server's command line; ``$NODE_RANK`` and ``$MASTER_ADDR`` are filled in at launch."""
 
-    name: VariantName
+    name: ServerName
     rank: int
     argv: tuple[str, ...]
     """``vllm serve ...`` as the scenario has it, argument for argument."""
@@ -38,24 +41,37 @@ class Address:
     served_name: str
 
 
-def variant(scenario: Scenario, name: VariantName, rank: int = 0) -> Variant:
-    """Build one rank's command line of one variant."""
+def server_names(scenario: Scenario) -> list[ServerName]:
+    """Return the servers that a run boots: both variants, and the oracle where the scenario asks for its word."""
+    work = scenario.workloads.gsm8k
+    return [*VARIANT_NAMES, "oracle"] if work and work.oracle else [*VARIANT_NAMES]
+
+
+def variant(scenario: Scenario, name: ServerName, rank: int = 0) -> Variant:
+    """Build one rank's command line of one variant, or of the oracle: the same server without speculation."""
     return Variant(
         name=name,
         rank=rank,
         argv=("vllm", "serve", scenario.engine.model, *_arguments(_flags(scenario, name, rank))),
-        observe=tuple(_arguments(scenario.engine.observe)),
+        observe=tuple(_arguments(_observe(scenario, name))),
         environment=dict(scenario.engine.environment),
     )
 
 
-def _flags(scenario: Scenario, name: VariantName, rank: int) -> dict[str, FlagValue]:
+def _flags(scenario: Scenario, name: ServerName, rank: int) -> dict[str, FlagValue]:
     engine = scenario.engine
-    speculative: Any = engine.flags["speculative-config"]
-    merged = {**engine.flags, "speculative-config": {**speculative, **getattr(scenario.variants, name)}}
+    merged = dict(engine.flags)
+    speculative: Any = merged.pop("speculative-config")
+    if name != "oracle":
+        merged = {**engine.flags, "speculative-config": {**speculative, **getattr(scenario.variants, name)}}
     if "node-rank" in merged:
         merged["node-rank"] = rank
     return merged if rank == 0 else {**merged, **engine.worker_flags}
+
+
+def _observe(scenario: Scenario, name: ServerName) -> dict[str, FlagValue]:
+    flags = scenario.engine.observe
+    return {flag: value for flag, value in flags.items() if name != "oracle" or flag not in OF_SPECULATION}
 
 
 def _arguments(flags: dict[str, FlagValue]) -> list[str]:

@@ -1,4 +1,4 @@
-"""One engine as a process tree: started under a supervisor, ended for certain."""
+"""A process tree that is ours, an engine's first of all: started under a supervisor, ended for certain."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ CERTAIN_END_S = 10.0
 """Beyond the grace: the supervisor's own sweep."""
 
 
-class EngineProcess:
-    """An engine and everything that it starts. The supervisor ends it all when this process is gone."""
+class OwnedProcess:
+    """A command and everything that it starts. The supervisor ends it all when this process is gone."""
 
-    def __init__(self, python: str, arguments: list[str], log: Path, stop_grace_s: float) -> None:
-        """Prepare; ``start`` starts it. ``arguments`` follow ``vllm``; the grace is in seconds."""
+    def __init__(self, log: Path, stop_grace_s: float) -> None:
+        """Prepare a scratch folder that goes when the command does; the grace is in seconds."""
         self.log = log
         self.scratch = tempfile.mkdtemp(prefix="dropgate-")
-        self._command = [python, str(LAUNCHER), *arguments]
         self._grace_s = stop_grace_s
         self._supervisor: subprocess.Popen[bytes] | None = None
 
-    def start(self, environment: dict[str, str]) -> None:
-        """Start the engine under its supervisor."""
-        command = [sys.executable, str(SUPERVISOR), self.scratch, *self._command]
+    def launch(self, command: list[str], environment: dict[str, str]) -> None:
+        """Start the command under its supervisor."""
         with self.log.open("ab") as log_file:
             self._supervisor = subprocess.Popen(
-                command,
+                [sys.executable, str(SUPERVISOR), self.scratch, *command],
                 stdin=subprocess.PIPE,
                 stdout=log_file,
                 stderr=log_file,
@@ -45,13 +43,19 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the supervisor: the root of the engine's tree."""
-        assert self._supervisor is not None, "start() comes first"  # noqa: S101
+        """Process id of the supervisor: the root of the tree."""
+        assert self._supervisor is not None, "launch() comes first"  # noqa: S101
         return self._supervisor.pid
 
     def exit_code(self) -> int | None:
-        """Return how the engine ended, 128 + signal for a signal; ``None`` while it runs."""
+        """Return how the command ended, 128 + signal for a signal; ``None`` while it runs."""
         return self._supervisor.poll() if self._supervisor else None
+
+    def run(self, command: list[str], environment: dict[str, str], deadline_s: float) -> int | None:
+        """Run a command to its end and return its exit code; ``None`` when it had not ended by its deadline."""
+        self.launch(command, environment)
+        self._wait(deadline_s)
+        return self.exit_code()
 
     def ask_to_stop(self) -> None:
         """Ask for a gentle end without waiting for it."""
@@ -59,7 +63,7 @@ class EngineProcess:
             self._supervisor.terminate()
 
     def stop(self) -> None:
-        """End the engine and all that it started: gently within the grace, then for certain. May be repeated."""
+        """End the command and all that it started: gently within the grace, then for certain. May be repeated."""
         supervisor = self._supervisor
         if supervisor is not None and supervisor.poll() is None:
             self.ask_to_stop()
@@ -74,6 +78,19 @@ class EngineProcess:
         assert self._supervisor is not None  # noqa: S101
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._supervisor.wait(seconds)
+
+
+class EngineProcess(OwnedProcess):
+    """An engine and everything that it starts."""
+
+    def __init__(self, python: str, arguments: list[str], log: Path, stop_grace_s: float) -> None:
+        """Prepare; ``start`` starts it. ``arguments`` follow ``vllm``."""
+        super().__init__(log, stop_grace_s)
+        self._command = [python, str(LAUNCHER), *arguments]
+
+    def start(self, environment: dict[str, str]) -> None:
+        """Start the engine."""
+        self.launch(self._command, environment)
 
 
 def free_port(host: str) -> int:

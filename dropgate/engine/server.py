@@ -40,6 +40,8 @@ class Server:
         self.boot_s: tuple[float, float] | None = None
         """Monotonic seconds at the start and at readiness."""
         self.reported_version: str | None = None
+        self._session = requests.Session()
+        self._session.trust_env = False  # a thousand texts are tokenised over one connection, and over no proxy
 
     def __enter__(self) -> Server:
         """Start the engine; ``wait_ready`` awaits several, so that they can boot side by side."""
@@ -50,6 +52,7 @@ class Server:
     def __exit__(self, *_: object) -> None:
         """End the engine whatever happened."""
         self.process.stop()
+        self._session.close()
 
     @property
     def url(self) -> str:
@@ -142,6 +145,22 @@ class Server:
         except requests.RequestException as error:
             self.require_alive("at the cache reset")
             raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
+
+    def tokenize(self, text: str, add_special_tokens: bool) -> list[int]:
+        """Return a text's token ids by the engine's own tokenizer.
+
+        Raises:
+            EngineError: the server did not answer with any.
+
+        """
+        body = {"model": self.address.served_name, "prompt": text, "add_special_tokens": add_special_tokens}
+        try:
+            answer = self._session.post(f"{self.url}/tokenize", json=body, timeout=60)
+            answer.raise_for_status()
+            return [int(token) for token in answer.json()["tokens"]]
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            self.require_alive("when asked for /tokenize")
+            raise EngineError(f"{self.variant.name}: /tokenize: {type(error).__name__}: {error}"[:300]) from None
 
     def _get(self, path: str) -> requests.Response:
         try:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from dropgate.evidence import Evidence
-from dropgate.judge.identities import judge_identities
-from dropgate.judge.measures import Measures, delta, measure
-from dropgate.judge.outputs import judge_outputs
-from dropgate.judge.prefix import judge_prefix
-from dropgate.judge.validity import judge_engine_state, judge_pair, judge_protocol, judge_run, valid
-from dropgate.judge.verdict import Check, Verdict, combine
+from dropgate.judge.measures import Measures, delta, measure, measure_acceptance, measure_accuracy
+from dropgate.judge.promises import judge_promise, phases_of
+from dropgate.judge.validity import Expected, expected_phases, judge_engine_state, judge_pair, judge_protocol, judge_run
+from dropgate.judge.verdict import Check, Outcome, Verdict, combine, valid
 from dropgate.judge.view import PhaseView, view_phase
 from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.metrics import CounterError
-from dropgate.scenario import OutputsPromise, PrefixPromise, Promise
 
 __all__ = ["Check", "Judgement", "Verdict", "judge"]
 
@@ -28,60 +26,77 @@ class Judgement:
     checks: list[Check]
     metrics: dict[str, Measures]
     """By ``baseline``, ``candidate`` and ``delta``; a variant that could not be measured is left out."""
+    promises: list[dict[str, Any]] = field(default_factory=list)
+    """By promise of the scenario: its kind, its verdict and the numbers behind it."""
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Judge a run: validity first; a promise is only judged on a run that is worth it."""
-    checks = _guarded("run", judge_run, evidence)
-    views: list[PhaseView] = []
-    for variant in VARIANT_NAMES:
-        checks += _guarded(f"prefix.{variant}", _judge_phase, evidence, variant, views)
-    if len(views) == len(VARIANT_NAMES):
-        checks += _guarded("pair", judge_pair, *views)
-    worth_judging = len(views) == len(VARIANT_NAMES) and combine(check.verdict for check in checks) is Verdict.PASS
+    """Judge a run: validity first; a promise is only judged on a run, and on phases, that are worth it."""
+    run = _guarded("run", judge_run, evidence).checks
+    views: dict[str, list[PhaseView]] = {}
+    sections = {
+        phase.name: _judge_phase(evidence, phase, views) for phase in expected_phases(evidence.scenario.workloads)
+    }
+    checks = [*run, *(check for section in sections.values() for check in section)]
+    promises = []
     for promise in evidence.scenario.promises:
-        if worth_judging:
-            checks += _guarded(promise.kind, _judge_promise, evidence, views, promise)
+        needed = [*run, *(check for name in phases_of(promise) for check in sections[name])]
+        if combine(check.verdict for check in needed) is Verdict.PASS:
+            outcome = _guarded(promise.kind, judge_promise, evidence, views, promise)
         else:
-            checks.append(valid(promise.kind, False, "a valid run", "not judged: see the checks above"))
-    return Judgement(combine(check.verdict for check in checks), checks, _metrics(views))
+            missing = valid(promise.kind, False, "a valid run", "not judged: see the checks above")
+            outcome = Outcome([missing])
+        checks += outcome.checks
+        verdict = combine(check.verdict for check in outcome.checks)
+        promises.append({**promise.model_dump(include={"kind", "path"}), "verdict": verdict, **outcome.facts})
+    return Judgement(combine(check.verdict for check in checks), checks, _metrics(evidence, views), promises)
 
 
-def _metrics(views: list[PhaseView]) -> dict[str, Measures]:
-    metrics: dict[str, Measures] = {view.variant: measure(view) for view in views}
-    if len(views) == len(VARIANT_NAMES):
-        metrics["delta"] = delta(metrics["baseline"], metrics["candidate"])
-    return metrics
+def _judge_phase(evidence: Evidence, expected: Expected, views: dict[str, list[PhaseView]]) -> list[Check]:
+    """Judge whether one phase is worth judging, in both variants and as a pair; readable views are added."""
+    checks = []
+    found = views.setdefault(expected.name, [])
+    for variant in VARIANT_NAMES:
+        checks += _guarded(f"{expected.name}.{variant}", _judge_variant, evidence, variant, expected, found).checks
+    if len(found) == len(VARIANT_NAMES):
+        checks += _guarded(f"{expected.name}.pair", judge_pair, *found).checks
+    return checks
 
 
-def _judge_phase(evidence: Evidence, variant: VariantName, views: list[PhaseView]) -> list[Check]:
-    seen = evidence.variants.get(variant)
-    phase = seen.phases.get("prefix") if seen else None
+def _judge_variant(evidence: Evidence, variant: VariantName, expected: Expected, views: list[PhaseView]) -> list[Check]:
+    stem, seen = f"{expected.name}.{variant}", evidence.variants.get(variant)
+    phase = seen.phases.get(expected.name) if seen else None
     if phase is None:
-        return [valid(f"prefix.{variant}.ran", False, "the workload was run", "it was not")]
-    checks = judge_protocol(variant, phase, evidence.scenario.workloads.prefix)
+        return [valid(f"{stem}.ran", False, "the workload was run", "it was not")]
+    checks = judge_protocol(stem, phase, expected)
     try:
-        view = view_phase(variant, phase)
+        view = view_phase(expected.name, variant, phase)
     except CounterError as error:
-        return [*checks, valid(f"prefix.{variant}.counters", False, "whole counters", str(error))]
+        return [*checks, valid(f"{stem}.counters", False, "whole counters", str(error))]
     views.append(view)
     return checks + judge_engine_state(view)
 
 
-def _judge_promise(evidence: Evidence, views: list[PhaseView], promise: Promise) -> list[Check]:
-    baseline, candidate = views
-    if isinstance(promise, PrefixPromise):
-        draft_length = int(evidence.scenario.speculative["num_speculative_tokens"])
-        identities = [check for view in views for check in judge_identities(view, draft_length)]
-        return judge_prefix(baseline, candidate, promise) + identities
-    assert isinstance(promise, OutputsPromise)  # noqa: S101
-    work = evidence.scenario.workloads.prefix
-    return judge_outputs(baseline, candidate, min(work.control, work.requests))
+def _metrics(evidence: Evidence, views: Mapping[str, Sequence[PhaseView]]) -> dict[str, Measures]:
+    metrics: dict[str, Measures] = {}
+    for name, found in views.items():
+        for view in found:
+            measures = metrics.setdefault(view.variant, {})
+            measures |= measure(view) if name == "prefix" else {name: measure_acceptance(view)}
+    for variant in VARIANT_NAMES:
+        seen = evidence.variants.get(variant)
+        if seen and seen.accuracy and variant in metrics:
+            metrics[variant]["accuracy"] = measure_accuracy(seen.accuracy)
+    if set(VARIANT_NAMES) <= set(metrics):
+        metrics["delta"] = delta(metrics["baseline"], metrics["candidate"])
+    return metrics
 
 
-def _guarded(name: str, judge_part: Callable[..., list[Check]], *arguments: object) -> list[Check]:
+def _guarded(name: str, judge_part: Callable[..., list[Check] | Outcome], *arguments: object) -> Outcome:
     """Judge one part; a check that crashes is invalid, and says how."""
     try:
-        return judge_part(*arguments)
+        found = judge_part(*arguments)
     except Exception as error:  # a crashed check must not read as a pass, nor end the judging of the others
-        return [valid(name, False, "a check that runs", f"crashed: {type(error).__name__}: {error}")]
+        crashed = valid(name, False, "a check that runs", f"crashed: {type(error).__name__}: {error}")
+        return Outcome([crashed])
+    return found if isinstance(found, Outcome) else Outcome(found)

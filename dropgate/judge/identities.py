@@ -25,7 +25,7 @@ def equal(name: str, expected: int, seen: int) -> Check:
 
 def judge_identities(view: PhaseView, draft_length: int) -> list[Check]:
     """Judge the identities of one variant; ``draft_length`` is K, draft tokens a step at most."""
-    stem, rises, records = f"prefix.{view.variant}", view.rises, view.phase.requests
+    stem, rises, records = view.stem, view.rises, view.phase.requests
     sent = sum(record.prompt_tokens_sent for record in records)
     cached = sum(record.cached_tokens or 0 for record in records)
     by_source = rises.by_label(PROMPT_TOKENS_BY_SOURCE, "source")
@@ -58,11 +58,16 @@ def _is_possible(cached: int | None, length: int, unit: int) -> bool:
     return cached is not None and 0 <= cached <= length - 1 and cached % unit == 0
 
 
+def accepted_per_position(view: PhaseView) -> list[int]:
+    """Return accepted tokens by draft position, as the counters have them."""
+    positions = view.rises.by_label(ACCEPTED_PER_POSITION, "position")
+    return [positions[key] for key in sorted(positions, key=int)]
+
+
 def _judge_speculation(view: PhaseView, draft_length: int) -> list[Check]:
-    stem, rises = f"prefix.{view.variant}", view.rises
+    stem, rises = view.stem, view.rises
     steps, drafted, accepted = (rises.total(name) for name in (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS))
-    positions = rises.by_label(ACCEPTED_PER_POSITION, "position")
-    per_position = [positions[key] for key in sorted(positions, key=int)]
+    per_position = accepted_per_position(view)
     falling = all(later <= earlier for earlier, later in itertools.pairwise(per_position))
     return [
         passes(

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dropgate.evidence import PhaseEvidence
+from dropgate.evidence import AccuracyEvidence, PhaseEvidence
+from dropgate.judge.identities import accepted_per_position
 from dropgate.judge.view import PhaseView
-from dropgate.metrics import PROMPT_TOKENS_BY_SOURCE
+from dropgate.law import acceptance
+from dropgate.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, DRAFTS, PROMPT_TOKENS_BY_SOURCE
 
 Measures = dict[str, Any]
 
@@ -26,6 +28,39 @@ def measure(view: PhaseView) -> Measures:
         "computed_tokens_per_request": _per_request(computed, requests),
         "request_throughput": _throughput(view.phase),
         "ttft_ms": _ttft_ms(view.phase),
+    }
+
+
+def measure_acceptance(view: PhaseView) -> Measures:
+    """Return one variant's scenario B counts (steps, tokens), its acceptance rate (share) and length (tokens a step).
+
+    ``per_position`` has accepted tokens by draft position, ``position_rates`` the same as shares of the steps.
+    """
+    steps, drafted, accepted = (view.rises.total(name) for name in (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS))
+    rate, length = acceptance(steps, drafted, accepted)
+    positions = accepted_per_position(view)
+    return {
+        "prompts": len(view.phase.requests),
+        "steps": steps,
+        "draft_tokens": drafted,
+        "accepted_tokens": accepted,
+        "rate": rate,
+        "length": length,
+        "per_position": positions,
+        "position_rates": [count / steps for count in positions] if steps else None,
+        "cached_tokens_total": view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_cache_hit"),
+        "computed_tokens_total": view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_compute"),
+    }
+
+
+def measure_accuracy(accuracy: AccuracyEvidence) -> Measures:
+    """Return one variant's right answers by either way of reading them, of those that could be scored."""
+    scored = [sample for sample in accuracy.samples if sample.answer]
+    return {
+        "strict": sum(sample.strict for sample in scored),
+        "flexible": sum(sample.flexible for sample in scored),
+        "scored": len(scored),
+        "data": f"{accuracy.data}, {accuracy.rows:,} problems, sha256 {accuracy.sha256[:12]}",
     }
 
 

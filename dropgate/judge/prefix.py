@@ -7,19 +7,22 @@ from dropgate.judge.verdict import Check, Verdict, passes, signed, summary, toke
 from dropgate.judge.view import PhaseView
 from dropgate.law import expected_hit
 from dropgate.metrics import PROMPT_TOKENS_BY_SOURCE
-from dropgate.scenario import PrefixPromise
+from dropgate.scenario.promises import PrefixPromise
 
 
 def judge_prefix(baseline: PhaseView, candidate: PhaseView, promise: PrefixPromise) -> list[Check]:
     """Judge each variant by the law with its resolved unit, then the difference between them."""
-    checks = []
-    for view in (baseline, candidate):
-        checks += _judge_variant(view)
-    checks.append(_judge_difference(baseline, candidate))
+    checks = judge_hits(baseline, candidate)
     if promise.expect:
         for view in (baseline, candidate):
             checks.append(_judge_pinned(view, promise))
     return checks
+
+
+def judge_hits(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
+    """Judge the cached and computed tokens of one phase by the law: each variant's, then the difference."""
+    variants = [check for view in (baseline, candidate) for check in _judge_variant(view)]
+    return [*variants, _judge_difference(baseline, candidate)]
 
 
 def _law(view: PhaseView, record: RequestRecord) -> int:
@@ -27,7 +30,7 @@ def _law(view: PhaseView, record: RequestRecord) -> int:
 
 
 def _judge_variant(view: PhaseView) -> list[Check]:
-    stem, records = f"prefix.{view.variant}", view.phase.requests
+    stem, records = view.stem, view.phase.requests
     expected = [_law(view, record) for record in records]
     seen = [record.cached_tokens for record in records]
     computed = sum(record.prompt_tokens_sent for record in records) - sum(expected)
@@ -56,7 +59,7 @@ def _judge_variant(view: PhaseView) -> list[Check]:
 
 
 def _judge_difference(baseline: PhaseView, candidate: PhaseView) -> Check:
-    name = "prefix.delta.cached_tokens_per_request"
+    name = f"{baseline.name}.delta.cached_tokens_per_request"
     pairs = list(zip(baseline.phase.requests, candidate.phase.requests, strict=True))
     expected = [_law(candidate, kept) - _law(baseline, dropped) for dropped, kept in pairs]
     seen = [(kept.cached_tokens or 0) - (dropped.cached_tokens or 0) for dropped, kept in pairs]
@@ -79,7 +82,7 @@ def _judge_pinned(view: PhaseView, promise: PrefixPromise) -> Check:
         for record in view.phase.requests
     }
     odd = next((counts for counts in seen if counts != expected), expected)
-    return passes(f"prefix.{view.variant}.pinned", set(seen) == {expected}, _pin(*expected), _pin(*odd))
+    return passes(f"{view.stem}.pinned", set(seen) == {expected}, _pin(*expected), _pin(*odd))
 
 
 def _pin(unit: int, cached: int | None, computed: int) -> str:

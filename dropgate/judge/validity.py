@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dropgate.evidence import Evidence, PhaseEvidence, RequestRecord
-from dropgate.judge.verdict import Check, Verdict, passes, tokens
+from dropgate.judge.verdict import Check, tokens, valid
 from dropgate.judge.view import PhaseView
-from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.metrics import PREEMPTIONS, PROMPT_TOKENS_BY_SOURCE, SUCCESS
-from dropgate.scenario import PrefixRepetition
+from dropgate.scenario.workloads import Workloads
+from dropgate.variants import server_names
 
 SIZED_BY_MEMORY = (
     "num_gpu_blocks",
@@ -20,13 +21,9 @@ SIZED_BY_MEMORY = (
 )
 """Configuration that may differ between two boots of one command line."""
 
+COLD_PHASE, HIT_PHASE = ACCEPTANCE_PHASES = ("acceptance", "acceptance_hit_path")
 COMMIT = re.compile("[0-9a-f]{7,40}")
 """Fewer digits name nothing."""
-
-
-def valid(name: str, good: bool, expected: str, seen: str) -> Check:
-    """Return a check that is invalid, never failed, when it does not hold."""
-    return passes(name, good, expected, seen, otherwise=Verdict.INVALID)
 
 
 def judge_run(evidence: Evidence) -> list[Check]:
@@ -34,11 +31,11 @@ def judge_run(evidence: Evidence) -> list[Check]:
     checks = [valid("run.whole", not evidence.errors, "no errors", "; ".join(evidence.errors) or "no errors")]
     reported = {name: seen.server.reported_version for name, seen in evidence.variants.items()}
     expected = evidence.engine.version.partition("+")[0]
-    same = set(reported) == set(VARIANT_NAMES) and all(
+    same = set(reported) == set(server_names(evidence.scenario)) and all(
         (version or "").partition("+")[0] == expected for version in reported.values()
     )
     shown = ", ".join(f"{name}: {version or 'unknown'}" for name, version in reported.items()) or "no server answered"
-    checks.append(valid("engine.version", same, f"{expected} from both servers", shown))
+    checks.append(valid("engine.version", same, f"{expected} from every server", shown))
     if asked := evidence.engine.asked_commit:
         seen = evidence.engine.commit
         checks.append(valid("engine.commit", same_commit(asked, seen), asked, seen or "unknown"))
@@ -51,55 +48,87 @@ def same_commit(asked: str, seen: str | None) -> bool:
     return bool(COMMIT.fullmatch(shorter) and COMMIT.fullmatch(longer)) and longer.startswith(shorter)
 
 
-def judge_protocol(variant: VariantName, phase: PhaseEvidence, work: PrefixRepetition) -> list[Check]:
+@dataclass(frozen=True)
+class Expected:
+    """What the scenario says a phase holds."""
+
+    name: str
+    requests: int
+    populated: int
+    output_tokens: int
+    full_length: bool
+    """Whether every answer has all its output tokens; else the end token may end it."""
+    prompt_tokens: int | None = None
+    """Where all prompts have one length."""
+
+
+def expected_phases(workloads: Workloads) -> list[Expected]:
+    """Return the phases that a scenario's workloads make, in order."""
+    phases = []
+    if prefix := workloads.prefix:
+        length = prefix.prefix_tokens + prefix.suffix_tokens
+        phases.append(Expected("prefix", prefix.requests, prefix.prefixes, prefix.output_tokens, True, length))
+    if gsm8k := workloads.gsm8k:
+        phases += [Expected(name, gsm8k.questions, 1, gsm8k.output_tokens, False) for name in ACCEPTANCE_PHASES]
+    return phases
+
+
+def judge_protocol(stem: str, phase: PhaseEvidence, expected: Expected) -> list[Check]:
     """Check that the cache was emptied, then populated as the protocol says, and that every request came back."""
     populated = [record for record in phase.populate if record.ok]
     cold = [record.cached_tokens for record in phase.populate]
     return [
+        valid(f"{stem}.reset", phase.reset_ok, "prefix cache reset", "reset" if phase.reset_ok else "refused"),
         valid(
-            f"prefix.{variant}.reset",
-            phase.reset_ok,
-            "prefix cache reset",
-            "reset" if phase.reset_ok else "refused",
-        ),
-        valid(
-            f"prefix.{variant}.populated",
-            len(populated) == len(phase.populate) == work.prefixes,
-            f"{work.prefixes} populating request(s) answered",
+            f"{stem}.populated",
+            len(populated) == len(phase.populate) == expected.populated,
+            f"{expected.populated} populating request(s) answered",
             f"{len(populated)} answered of {len(phase.populate)} sent" + first_error(phase.populate),
         ),
         valid(
-            f"prefix.{variant}.populated_cold",
+            f"{stem}.populated_cold",
             bool(cold) and all(count == 0 for count in cold),
             "0 cached tokens in each populating request",
             ", ".join("unknown" if count is None else tokens(count) for count in cold) or "no populating request",
         ),
-        _complete(variant, phase, work),
+        judge_complete(stem, phase.requests, expected),
     ]
 
 
-def _complete(variant: VariantName, phase: PhaseEvidence, work: PrefixRepetition) -> Check:
-    whole = [record for record in phase.requests if _is_whole(record, work)]
-    odd = [record for record in phase.requests if record.ok and not _is_whole(record, work)]
-    seen = f"{len(whole)} whole answers of {len(phase.requests)} sent" + first_error(phase.requests)
+def judge_complete(stem: str, records: list[RequestRecord], expected: Expected) -> Check:
+    """Check that every request was sent and answered whole; what is not is counted and the first ones are named."""
+    whole = [record for record in records if _is_whole(record, expected)]
+    odd = [record.index for record in records if record.ok and not _is_whole(record, expected)]
+    seen = f"{len(whole)} whole answers of {len(records)} sent" + first_error(records)
     if odd:
-        seen += f"; request #{odd[0].index} answered, but not for the prompt that was sent or not at full length"
+        named = ", ".join(f"#{index}" for index in odd[:5]) + (", ..." if len(odd) > 5 else "")
+        seen += f"; {len(odd)} answered with nothing, in part, or another prompt ({named})"
     return valid(
-        f"prefix.{variant}.requests_complete",
-        len(whole) == len(phase.requests) == work.requests,
-        f"{work.requests} whole answers",
+        f"{stem}.requests_complete",
+        len(whole) == len(records) == expected.requests,
+        f"{expected.requests} whole answers",
         seen,
     )
 
 
-def _is_whole(record: RequestRecord, work: PrefixRepetition) -> bool:
+def _is_whole(record: RequestRecord, expected: Expected) -> bool:
     return (
         record.ok
-        and record.prompt_tokens == record.prompt_tokens_sent == work.prefix_tokens + work.suffix_tokens
+        and record.prompt_tokens == record.prompt_tokens_sent == (expected.prompt_tokens or record.prompt_tokens_sent)
         and record.prompt_echo_matches is True
         and record.cached_tokens is not None
-        and len(record.token_ids) == work.output_tokens
+        and _has_whole_answer(record, expected)
     )
+
+
+def _has_whole_answer(record: RequestRecord, expected: Expected) -> bool:
+    """Tell a whole answer from a cut or an empty one; an end token alone says nothing."""
+    length = len(record.token_ids)
+    if expected.full_length:
+        return length == expected.output_tokens
+    if record.finish_reason == "length":
+        return length == expected.output_tokens
+    return record.finish_reason == "stop" and 1 < length <= expected.output_tokens
 
 
 def first_error(records: Iterable[RequestRecord]) -> str:
@@ -112,7 +141,7 @@ def first_error(records: Iterable[RequestRecord]) -> str:
 
 def judge_engine_state(view: PhaseView) -> list[Check]:
     """Check that caching was on and nothing else interfered with the counts."""
-    stem, caching = f"prefix.{view.variant}", view.config.get("enable_prefix_caching", "missing")
+    stem, caching = view.stem, view.config.get("enable_prefix_caching", "missing")
     reasons = view.rises.by_label(SUCCESS, "finished_reason")
     whole = {reason: count for reason, count in reasons.items() if count}
     preempted = view.rises.total(PREEMPTIONS)
@@ -132,7 +161,7 @@ def judge_engine_state(view: PhaseView) -> list[Check]:
 
 
 def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
-    """Check that the variants are the same server but for the option, and that the hit path was taken at all."""
+    """Check that one phase was the same work on the same server but for the option."""
     different = sorted(
         key
         for key in baseline.config.keys() | candidate.config.keys()
@@ -141,24 +170,20 @@ def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
     same_work = [record.prompt_sha256 for record in baseline.phase.requests] == [
         record.prompt_sha256 for record in candidate.phase.requests
     ]
-    hits = [sum(record.cached_tokens or 0 for record in view.phase.requests) for view in (baseline, candidate)]
+    stem = f"{baseline.name}.pair"
     return [
+        valid(f"{stem}.same_config", not different, "one resolved cache configuration", ", ".join(different) or "one"),
         valid(
-            "pair.same_config",
-            not different,
-            "one resolved cache configuration",
-            ", ".join(different) or "one",
+            f"{stem}.same_work", same_work, "the same prompts in the same order", "the same" if same_work else "others"
         ),
-        valid(
-            "pair.same_work",
-            same_work,
-            "the same prompts in the same order",
-            "the same" if same_work else "others",
-        ),
-        valid(
-            "pair.hit_path",
-            any(hits),
-            "cached tokens in at least one variant",
-            f"{tokens(hits[0])} in the baseline, {tokens(hits[1])} in the candidate",
-        ),
+        _judge_path(baseline, candidate),
     ]
+
+
+def _judge_path(baseline: PhaseView, candidate: PhaseView) -> Check:
+    """Check that hits were made where the phase is about them, and none where it is not."""
+    hits = [sum(record.cached_tokens or 0 for record in view.phase.requests) for view in (baseline, candidate)]
+    seen = f"{tokens(hits[0])} in the baseline, {tokens(hits[1])} in the candidate"
+    if baseline.name == COLD_PHASE:
+        return valid(f"{baseline.name}.pair.cold_path", not any(hits), "0 cached tokens in both variants", seen)
+    return valid(f"{baseline.name}.pair.hit_path", any(hits), "cached tokens in at least one variant", seen)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from dropgate.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS
 
@@ -32,6 +33,15 @@ class Check:
     seen: str
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What one promise came to."""
+
+    checks: list[Check]
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Numbers that a reader or a program wants beside the verdict."""
+
+
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the worst; nothing judged at all is invalid."""
     found = set(verdicts)
@@ -43,6 +53,11 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 def passes(name: str, good: bool, expected: str, seen: str, otherwise: Verdict = Verdict.FAIL) -> Check:
     """Return a check that passes when ``good``, else has the verdict ``otherwise``."""
     return Check(name, Verdict.PASS if good else otherwise, expected, seen)
+
+
+def valid(name: str, good: bool, expected: str, seen: str) -> Check:
+    """Return a check that is invalid, never failed, when it does not hold."""
+    return passes(name, good, expected, seen, otherwise=Verdict.INVALID)
 
 
 def tokens(count: int) -> str:

@@ -13,6 +13,7 @@ from dropgate.metrics import Difference, cache_config, difference, parse_snapsho
 class PhaseView:
     """A phase whose counters could be read."""
 
+    name: str
     variant: VariantName
     phase: PhaseEvidence
     rises: Difference
@@ -20,8 +21,13 @@ class PhaseView:
     unit: int
     """U in tokens, as the engine resolved it."""
 
+    @property
+    def stem(self) -> str:
+        """What the names of this phase's checks start with."""
+        return f"{self.name}.{self.variant}"
 
-def view_phase(variant: VariantName, phase: PhaseEvidence) -> PhaseView:
+
+def view_phase(name: str, variant: VariantName, phase: PhaseEvidence) -> PhaseView:
     """Read the counters of a phase.
 
     Raises:
@@ -30,4 +36,4 @@ def view_phase(variant: VariantName, phase: PhaseEvidence) -> PhaseView:
     """
     before, after = parse_snapshot(phase.metrics_before), parse_snapshot(phase.metrics_after)
     config = cache_config(after)
-    return PhaseView(variant, phase, difference(before, after), config, resolved_unit(config))
+    return PhaseView(name, variant, phase, difference(before, after), config, resolved_unit(config))

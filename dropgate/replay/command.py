@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dropgate.errors import InputError
-from dropgate.evidence import write_new
+from dropgate.evidence_folder import write_new
 from dropgate.judge.verdict import Verdict
 from dropgate.replay.layout import load_replay
 from dropgate.replay.matrix import table

@@ -14,7 +14,7 @@ from dropgate.judge.view import PhaseView, view_phase
 from dropgate.law import VARIANT_NAMES
 from dropgate.replay.evidence import phase_evidence
 from dropgate.replay.run import Outcome
-from dropgate.scenario import PrefixPromise
+from dropgate.scenario.promises import PrefixPromise
 
 TABLE = "scenario_a"
 """The workload whose counts are scenario A's table, where a layout has it."""
@@ -28,7 +28,7 @@ def replay_judgement(outcome: Outcome) -> Judgement:
     workload = next((one for one in outcome.scenario.workloads if one.name == TABLE and one.hits == "law"), None)
     if workload is None:
         return Judgement(combine(check.verdict for check in outcome.checks), list(outcome.checks), {})
-    views = [view_phase(name, phase_evidence(outcome.seen.workload(TABLE, name))) for name in VARIANT_NAMES]
+    views = [view_phase("prefix", name, phase_evidence(outcome.seen.workload(TABLE, name))) for name in VARIANT_NAMES]
     checks = [*outcome.checks, *_checks(views, outcome.scenario.layout.drafter.num_speculative_tokens)]
     baseline, candidate = ({**measure(view), **NOT_TIMED} for view in views)
     metrics = {"baseline": baseline, "candidate": candidate, "delta": delta(baseline, candidate)}

@@ -24,8 +24,20 @@ def verdict_document(evidence: Evidence, judgement: Judgement) -> dict[str, Any]
         "dropgate": evidence.dropgate,
         "checks": [dataclasses.asdict(check) for check in judgement.checks],
         "metrics": judgement.metrics,
+        **_promises(judgement),
         "costs": _costs(evidence),
     }
+
+
+def _promises(judgement: Judgement) -> dict[str, Any]:
+    """Return the numbers behind each promise, and the identity of the answers by itself."""
+    found = {"promises": judgement.promises}
+    identity = [promise for promise in judgement.promises if "control_divergent" in promise]
+    return (
+        {**found, "identity": {key: identity[0][key] for key in identity[0] if key not in ("kind", "verdict")}}
+        if identity
+        else found
+    )
 
 
 def _costs(evidence: Evidence) -> dict[str, float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import prefix_rows
+from dropgate.report.tables import Table, divergence_lines, result_tables
 from dropgate.variants import shell_line
 
 
@@ -15,10 +15,10 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
         f"## dropgate: {judgement.verdict}",
         "",
         f"{evidence.scenario.title}; {_engine(evidence)}; {evidence.created}",
-        "",
-        *_table(judgement, reference),
+        *_tables(result_tables(judgement, reference, evidence.questions), reference),
         "",
         *_checks(judgement),
+        *_divergences(judgement),
         "",
         "<details><summary>Commands</summary>",
         "",
@@ -28,21 +28,26 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
     return "\n".join(lines) + "\n"
 
 
-def _table(judgement: Judgement, reference: Reference | None) -> list[str]:
+def _tables(tables: list[Table], reference: Reference | None) -> list[str]:
+    lines = []
+    for table in tables:
+        lines += ["", f"### {table.title[0].upper()}{table.title[1:]}", "", *_table(table)]
+    if reference and any(table.has_reference for table in tables):
+        origin = reference.origin
+        lines += ["", f"Reference: {origin.hardware}; {origin.source}. Its times are not judged."]
+    return lines
+
+
+def _table(table: Table) -> list[str]:
     headings = ["metric", "default drop", "option on", "change"]
-    if reference:
+    if table.has_reference:
         headings += ["reference drop", "reference on", "reference change"]
     lines = [_line(headings), _line(["---"] + ["---:"] * (len(headings) - 1))]
-    for row in prefix_rows(judgement, reference):
+    for row in table.rows:
         cells = [row.metric, row.baseline, row.candidate, row.change]
-        if reference:
+        if table.has_reference:
             cells += [row.reference_baseline, row.reference_candidate, row.reference_change]
         lines.append(_line(cells))
-    if reference:
-        lines += [
-            "",
-            f"Reference: {reference.origin.hardware}; {reference.origin.source}. Its times are not judged.",
-        ]
     return lines
 
 
@@ -58,6 +63,13 @@ def _checks(judgement: Judgement) -> list[str]:
     return (
         [passed, "", _line(["verdict", "check", "expected", "seen"]), _line(["---"] * 4), *rows] if rows else [passed]
     )
+
+
+def _divergences(judgement: Judgement) -> list[str]:
+    if not (lines := divergence_lines(judgement, "DIR")):
+        return []
+    head = ["", "<details><summary>Divergent answers</summary>", ""]
+    return [*head, *(f"    {line}" for line in lines), "", "</details>"]
 
 
 def _line(cells: list[str]) -> str:

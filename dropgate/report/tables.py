@@ -1,12 +1,15 @@
-"""Scenario A's table as rows of text, shared by every format."""
+"""Scenario A's and B's tables as rows of text, shared by every format."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from dropgate.evidence import QuestionSet
 from dropgate.judge import Judgement
-from dropgate.judge.measures import Measures, delta
+from dropgate.judge.measures import Measures
+from dropgate.law import VARIANT_NAMES
 from dropgate.references import Reference
 
 DASH = "-"
@@ -31,52 +34,141 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Table:
+    """One workload's rows."""
+
+    title: str
+    rows: list[Row]
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether any row has a reference's value."""
+        return any((row.reference_baseline, row.reference_candidate) != (DASH, DASH) for row in self.rows)
+
+
+@dataclass(frozen=True)
 class _Metric:
     title: str
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     form: str
-    relative: bool
-    """Counts change by a number of tokens, times by a share: only shares may be laid beside another machine's."""
+    change: Literal["count", "share", "points"]
+    """Counts change by a number, times by a share, rates by percentage points: only shares and points may be laid
+    beside another machine's."""
 
 
-METRICS = (
-    _Metric("cached tokens per request", ("cached_tokens_per_request",), ",.10g", relative=False),
-    _Metric("computed tokens per request", ("computed_tokens_per_request",), ",.10g", relative=False),
-    _Metric("total cached tokens", ("cached_tokens_total",), ",.10g", relative=False),
-    _Metric("total computed tokens", ("computed_tokens_total",), ",.10g", relative=False),
-    _Metric("request throughput, req/s", ("request_throughput",), ",.2f", relative=True),
-    _Metric("mean TTFT, ms", ("ttft_ms", "mean"), ",.1f", relative=True),
-    _Metric("P50 TTFT, ms", ("ttft_ms", "p50"), ",.1f", relative=True),
-    _Metric("P90 TTFT, ms", ("ttft_ms", "p90"), ",.1f", relative=True),
-    _Metric("P99 TTFT, ms", ("ttft_ms", "p99"), ",.1f", relative=True),
+def _count(title: str, *path: str, form: str = ",.10g") -> _Metric:
+    return _Metric(title, path, form, "count")
+
+
+def _time(title: str, *path: str, form: str = ",.1f") -> _Metric:
+    return _Metric(title, path, form, "share")
+
+
+PREFIX = (
+    _count("cached tokens per request", "cached_tokens_per_request"),
+    _count("computed tokens per request", "computed_tokens_per_request"),
+    _count("total cached tokens", "cached_tokens_total"),
+    _count("total computed tokens", "computed_tokens_total"),
+    _time("request throughput, req/s", "request_throughput", form=",.2f"),
+    _time("mean TTFT, ms", "ttft_ms", "mean"),
+    _time("P50 TTFT, ms", "ttft_ms", "p50"),
+    _time("P90 TTFT, ms", "ttft_ms", "p90"),
+    _time("P99 TTFT, ms", "ttft_ms", "p99"),
+)
+ACCEPTANCE = (
+    _count("draft steps", "steps"),
+    _count("draft tokens", "draft_tokens"),
+    _count("accepted tokens", "accepted_tokens"),
+    _Metric("acceptance rate", ("rate",), ".3%", "points"),
+    _count("mean acceptance length", "length", form=".2f"),
+)
+HIT_PATH = (*ACCEPTANCE, *PREFIX[2:4])
+ACCURACY = (
+    _count("right, strict match", "strict"),
+    _count("right, flexible match", "flexible"),
+    _count("answers scored", "scored"),
 )
 
 
-def prefix_rows(judgement: Judgement, reference: Reference | None) -> list[Row]:
-    """Return scenario A's table; what was not measured is a dash, never a zero."""
-    ours = [judgement.metrics.get(name) for name in ("baseline", "candidate")]
-    theirs = [reference.measures(name) if reference else None for name in ("baseline", "candidate")]
-    return [Row(metric.title, *_cells(metric, *ours), *_cells(metric, *theirs)) for metric in METRICS]
+def result_tables(judgement: Judgement, reference: Reference | None, questions: QuestionSet | None) -> list[Table]:
+    """Return the table of each workload that was measured; what was not measured is a dash, never a zero."""
+    data = ""
+    if questions:
+        data = (
+            f"{questions.name}, {len(questions.token_ids):,} of {questions.rows:,} rows, sha256 {questions.sha256[:12]}"
+        )
+    scored = next((value for side in judgement.metrics.values() if (value := side.get("accuracy", {}).get("data"))), "")
+    tables = [
+        _table("prefix cache", judgement, reference, (), PREFIX),
+        _table(f"acceptance, cold: {data}", judgement, reference, ("acceptance",), ACCEPTANCE),
+        _table(f"acceptance, hit path: {data}", judgement, reference, ("acceptance_hit_path",), HIT_PATH),
+        _table(f"accuracy by lm-eval: {scored}", judgement, reference, ("accuracy",), ACCURACY),
+    ]
+    return [table for table in tables if any(row.is_measured for row in table.rows)]
+
+
+def _table(
+    title: str, judgement: Judgement, reference: Reference | None, under: tuple[str, ...], metrics: Sequence[_Metric]
+) -> Table:
+    ours = [_value(judgement.metrics.get(name), under) for name in VARIANT_NAMES]
+    theirs = [_value(reference.measures(name) if reference else None, under) for name in VARIANT_NAMES]
+    rows = [
+        Row(metric.title, *_cells(metric, *ours), *_cells(metric, *theirs))
+        for metric in (*metrics, *_positions(ours, under))
+    ]
+    return Table(title, rows)
+
+
+def _positions(sides: Sequence[Measures | None], under: tuple[str, ...]) -> list[_Metric]:
+    """Return a row for each draft position: the share of steps in which it was accepted."""
+    lists = [side.get("position_rates") or [] for side in sides if isinstance(side, dict)] if under else []
+    longest = max(map(len, lists), default=0)
+    return [
+        _Metric(f"accepted at position {place + 1}", ("position_rates", place), ".2%", "points")
+        for place in range(longest)
+    ]
 
 
 def _cells(metric: _Metric, baseline: Measures | None, candidate: Measures | None) -> tuple[str, str, str]:
     before, after = _value(baseline, metric.path), _value(candidate, metric.path)
-    change = DASH
-    if baseline and candidate and before is not None and after is not None:
-        difference = _value(delta(baseline, candidate), metric.path)
-        if metric.relative:
-            change = f"{difference / before:+.1%}" if before else DASH
-        else:
-            change = f"{difference:+{metric.form}}" if difference else "0"
+    change = DASH if before is None or after is None else _change(metric, before, after)
     return _text(before, metric.form), _text(after, metric.form), change
 
 
-def _value(measures: Measures | None, path: tuple[str, ...]) -> Any:
-    value: Any = measures
+def _change(metric: _Metric, before: float, after: float) -> str:
+    difference = after - before
+    if metric.change == "share":
+        return f"{difference / before:+.1%}" if before else DASH
+    if metric.change == "points":
+        return f"{100 * difference:+.3f} pp" if difference else "0"
+    text = format(difference, f"+{metric.form}")
+    return text if difference and float(text.replace(",", "")) else "0"
+
+
+def _value(measures: Any, path: tuple[str | int, ...]) -> Any:
+    value = measures
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and key < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def _text(value: float | None, form: str) -> str:
     return DASH if value is None else format(value, form)
+
+
+def divergence_lines(judgement: Judgement, folder: object, limit: int = 20) -> list[str]:
+    """Name each divergent answer: where, both tokens, how far the margin moved, and how to send the prompt again."""
+    found = [item for promise in judgement.promises for item in promise.get("divergences", ())]
+    lines = []
+    for item in found[:limit]:
+        moved = "not each other's runner-up" if item["moved"] is None else f"margin moved by {item['moved']:.4f}"
+        kind, where = "tie" if item["tie"] else "differs", f"{item['phase']} request #{item['index']}"
+        sides = f"{item['left_server']} {item['left']}, {item['right_server']} {item['right']}"
+        lines += [
+            f"{kind}: {where}, output token {item['position']}: {sides} ({moved})",
+            f"  again: dropgate again {folder} --phase {item['phase']} --request {item['index']}",
+        ]
+    return [*lines, f"and {len(found) - limit} more divergences"] if len(found) > limit else lines

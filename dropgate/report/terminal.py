@@ -6,12 +6,12 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Row, prefix_rows
+from dropgate.report.tables import Table, divergence_lines, result_tables
 
 STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
 WIDTH = 100
@@ -26,12 +26,15 @@ def print_result(
 ) -> None:
     """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
     heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
-    print_judgement(heading, judgement, reference, [_costs(evidence)], folder, console)
+    tables = result_tables(judgement, reference, evidence.questions)
+    facts = [*divergence_lines(judgement, folder), _costs(evidence)]
+    print_judgement(heading, judgement, tables, reference, facts, folder, console)
 
 
 def print_judgement(
     heading: str,
     judgement: Judgement,
+    tables: list[Table],
     reference: Reference | None,
     facts: list[str],
     folder: Path | None,
@@ -39,13 +42,12 @@ def print_judgement(
 ) -> None:
     """Print a judgement: the table, what did not pass, some facts, where the evidence is, the verdict."""
     console = console or Console(highlight=False, soft_wrap=True, width=WIDTH)
-    if rows := [row for row in prefix_rows(judgement, reference) if row.is_measured]:
-        console.print(_table(heading, rows, reference is not None))
-        if reference:
-            console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
-            console.print("           its times are another machine's: shown, never judged", markup=False)
-    else:
-        console.print(heading, markup=False)
+    console.print(heading, markup=False)
+    for table in tables:
+        console.print(_rich(table))
+    if reference and any(table.has_reference for table in tables):
+        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
+        console.print("           its times are another machine's: shown, never judged", markup=False)
     odd = [check for check in judgement.checks if check.verdict is not Verdict.PASS]
     for check in odd:
         console.print(f"{check.verdict:7}", style=STYLES[check.verdict], end=" ")
@@ -61,17 +63,19 @@ def print_judgement(
     console.print(f" ({passed} of {len(judgement.checks)} checks passed)", markup=False)
 
 
-def _table(heading: str, rows: list[Row], with_reference: bool) -> Table:
-    table = Table(title=heading, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+def _rich(result: Table) -> RichTable:
+    table = RichTable(title=result.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for column in ("default\ndrop", "option\non", "\nchange"):
         table.add_column(column, justify="right", no_wrap=True)
-    if with_reference:
+    if result.has_reference:
         for column in ("reference\ndrop", "reference\non", "reference\nchange"):
             table.add_column(column, justify="right", no_wrap=True, style="dim")
-    for row in rows:
-        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change) if with_reference else ()
-        table.add_row(row.metric, row.baseline, row.candidate, row.change, *theirs)
+    for row in result.rows:
+        if not row.is_measured:
+            continue
+        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change)
+        table.add_row(row.metric, row.baseline, row.candidate, row.change, *(theirs if result.has_reference else ()))
     return table
 
 

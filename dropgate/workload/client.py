@@ -28,6 +28,14 @@ class Target:
     """Seconds since the run began."""
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How an answer is drawn: greedily, at most so many tokens, past the end token or up to it."""
+
+    output_tokens: int
+    ignore_eos: bool
+
+
 @dataclass
 class _Answer:
     """One request's answer, as far as it has come."""
@@ -45,7 +53,7 @@ class _Answer:
 def send_all(
     target: Target,
     prompts: Sequence[Prompt],
-    output_tokens: int,
+    sampling: Sampling,
     concurrency: int,
     on_done: Callable[[], None] = lambda: None,
 ) -> list[RequestRecord]:
@@ -55,7 +63,7 @@ def send_all(
     session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=concurrency))
 
     def send(numbered: tuple[int, Prompt]) -> RequestRecord:
-        record = send_one(session, target, *numbered, output_tokens)
+        record = send_one(session, target, *numbered, sampling)
         on_done()
         return record
 
@@ -68,10 +76,10 @@ def send_all(
 
 
 def send_one(
-    session: requests.Session, target: Target, index: int, prompt: Prompt, output_tokens: int
+    session: requests.Session, target: Target, index: int, prompt: Prompt, sampling: Sampling
 ) -> RequestRecord:
     """Send one prompt and read its stream to the end or to its deadline; never raises for a bad answer."""
-    body = json.dumps(_body(target.served_name, prompt, output_tokens)).encode()
+    body = json.dumps(_body(target.served_name, prompt, sampling)).encode()
     answer, error = _Answer(), None
     sent_s = target.clock()
     try:
@@ -84,13 +92,13 @@ def send_one(
     return _record(index, prompt, answer, error, sent_s, finished_s)
 
 
-def _body(served_name: str, prompt: Prompt, output_tokens: int) -> dict[str, Any]:
+def _body(served_name: str, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
     return {
         "model": served_name,
         "prompt": prompt.token_ids,
-        "max_tokens": output_tokens,
+        "max_tokens": sampling.output_tokens,
         "temperature": 0,
-        "ignore_eos": True,
+        "ignore_eos": sampling.ignore_eos,
         "logprobs": 2,
         "return_token_ids": True,
         "return_tokens_as_token_ids": True,

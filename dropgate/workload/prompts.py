@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dropgate.scenario import PrefixRepetition
+from dropgate.scenario.workloads import PrefixRepetition
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""Scenario A's protocol on one server: reset, populate, counters, timed requests, counters."""
+"""One phase on one server: reset, populate, counters, timed requests, counters, control."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dropgate import metrics
 from dropgate.evidence import PhaseEvidence, RequestRecord
-from dropgate.scenario import PrefixRepetition
-from dropgate.workload.client import Target, send_all
+from dropgate.scenario.workloads import PrefixRepetition
+from dropgate.workload.client import Sampling, Target, send_all
 from dropgate.workload.prompts import Prompt, prefix_prompts
 
 SETTLE_POLL_S = 0.1
@@ -26,33 +26,67 @@ class ServesPrefixes(Protocol):
         """Empty the prefix cache."""
 
 
-def run_prefix(
+@dataclass(frozen=True)
+class Plan:
+    """What one phase sends to one server."""
+
+    populate: list[Prompt]
+    """Untimed, before the counters are captured, one after the other."""
+    timed: list[Prompt]
+    concurrency: int
+    sampling: Sampling
+    control: int = 0
+    """The first so many timed prompts are answered again, each alone and with a cold cache."""
+    warm_control: int = 0
+    """The first so many timed prompts are answered again as they were."""
+
+    @property
+    def requests(self) -> int:
+        """All requests but the populating ones."""
+        return len(self.timed) + self.control + self.warm_control
+
+
+def prefix_plan(work: PrefixRepetition, control: bool) -> Plan:
+    """Return scenario A's phase; only the baseline answers the control."""
+    prompts = prefix_prompts(work)
+    return Plan(
+        populate=prompts.populate if work.populate else [],
+        timed=prompts.timed,
+        concurrency=work.concurrency,
+        sampling=Sampling(work.output_tokens, ignore_eos=True),
+        control=min(work.control, work.requests) if control else 0,
+    )
+
+
+def run_phase(
     server: ServesPrefixes,
     target: Target,
-    work: PrefixRepetition,
+    plan: Plan,
     settle_s: float,
-    control: int = 0,
     on_done: Callable[[], None] = lambda: None,
 ) -> PhaseEvidence:
-    """Run the protocol once; ``on_done`` is called after each timed request.
+    """Run the protocol once; ``on_done`` is called after each request.
 
-    Behind the second capture of the counters, the first ``control`` timed prompts are answered again, each alone and
-    with a cold cache: what differs there is the engine's own noise.
+    The control comes behind the second capture of the counters: what differs there is the engine's own noise.
     """
-    prompts = prefix_prompts(work)
     reset_ok = server.reset_prefix_cache()
-    populate = send_all(target, prompts.populate if work.populate else [], work.output_tokens, 1)
+    populate = send_all(target, plan.populate, plan.sampling, 1)
     before = settled_metrics(server, settle_s)
     started_s = target.clock()
-    timed = send_all(target, prompts.timed, work.output_tokens, work.concurrency, on_done)
+    timed = send_all(target, plan.timed, plan.sampling, plan.concurrency, on_done)
     finished_s = target.clock()
     after = settled_metrics(server, settle_s)
-    again = [answer_cold(server, target, work, prompt, index) for index, prompt in enumerate(prompts.timed[:control])]
+    warm = send_all(target, plan.timed[: plan.warm_control], plan.sampling, plan.concurrency, on_done)
+    cold = []
+    for index, prompt in enumerate(plan.timed[: plan.control]):
+        cold.append(answer_cold(server, target, plan.sampling, prompt, index))
+        on_done()
     return PhaseEvidence(
         reset_ok=reset_ok,
         populate=populate,
         requests=timed,
-        control=again,
+        control=cold,
+        warm_control=warm,
         metrics_before=before,
         metrics_after=after,
         started_s=started_s,
@@ -61,11 +95,11 @@ def run_prefix(
 
 
 def answer_cold(
-    server: ServesPrefixes, target: Target, work: PrefixRepetition, prompt: Prompt, index: int
+    server: ServesPrefixes, target: Target, sampling: Sampling, prompt: Prompt, index: int
 ) -> RequestRecord:
     """Answer one timed prompt again with an empty cache; the record keeps the timed request's index."""
     server.reset_prefix_cache()
-    (record,) = send_all(target, [replace(prompt, shared_tokens=0)], work.output_tokens, 1)
+    (record,) = send_all(target, [replace(prompt, shared_tokens=0)], sampling, 1)
     return record.model_copy(update={"index": index})
 
 

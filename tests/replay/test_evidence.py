@@ -8,7 +8,7 @@ from dropgate.judge.verdict import Verdict, combine
 from dropgate.judge.view import view_phase
 from dropgate.law import VARIANT_NAMES
 from dropgate.replay.evidence import phase_evidence
-from dropgate.scenario import PrefixPromise
+from dropgate.scenario.promises import PrefixPromise
 from tests.replay.driving import both, scenario, workload
 
 

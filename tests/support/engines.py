@@ -14,10 +14,10 @@ import pytest
 
 from dropgate.engine.interpreter import describe_engine
 from dropgate.engine.server import Server, wait_ready
-from dropgate.evidence import EngineFacts, Evidence, VariantEvidence
+from dropgate.evidence import EngineFacts, Evidence, QuestionSet, VariantEvidence
 from dropgate.host import host_facts
-from dropgate.law import VARIANT_NAMES, VariantName
-from dropgate.run import measure_prefix, server_facts
+from dropgate.law import VARIANT_NAMES, ServerName, VariantName
+from dropgate.run import measure_phase, phase_plans, server_facts
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 
@@ -60,22 +60,34 @@ def measure(small: Scenario) -> Measure:
     """Run the small scenario on any two running servers, whichever option each has."""
 
     def run_on(baseline: Server, candidate: Server, scenario: Scenario = small) -> Evidence:
-        began = time.monotonic()
-        identity = describe_engine()
-        seen = {}
-        for name, server in zip(VARIANT_NAMES, (baseline, candidate), strict=True):
-            phase = measure_prefix(server, scenario, lambda: time.monotonic() - began)
-            seen[name] = VariantEvidence(server=server_facts(server, -began), phases={"prefix": phase})
-        return Evidence(
-            dropgate="test",
-            scenario=scenario,
-            created="now",
-            host=host_facts(),
-            engine=EngineFacts(**identity.model_dump(include={"version", "python", "packages"})),
-            variants=seen,
-        )
+        return measured({"baseline": baseline, "candidate": candidate}, scenario)
 
     return run_on
+
+
+def measured(
+    servers: dict[ServerName, Server], scenario: Scenario, asked: dict[ServerName, QuestionSet] | None = None
+) -> Evidence:
+    """Run a scenario's phases on servers that are ready, whichever option each has, as ``dropgate run`` does.
+
+    ``asked`` are each server's questions, where the scenario has any.
+    """
+    began = time.monotonic()
+    clock = lambda: time.monotonic() - began  # noqa: E731
+    seen = {}
+    for name, server in servers.items():
+        plans = phase_plans(scenario, name, asked and asked[name])
+        phases = {workload: measure_phase(server, scenario, plan, clock) for workload, plan in plans.items()}
+        seen[name] = VariantEvidence(server=server_facts(server, -began), phases=phases)
+    return Evidence(
+        dropgate="test",
+        scenario=scenario,
+        created="now",
+        host=host_facts(),
+        engine=EngineFacts(**describe_engine().model_dump(include={"version", "python", "packages"})),
+        variants=seen,
+        questions=asked and asked["baseline"],
+    )
 
 
 def dropgate_command(*arguments: str) -> list[str]:

@@ -39,21 +39,26 @@ class Counters:
     start: float = 1000.5
     caching: str = "True"
     unit: str = "1536"
+    steps: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    positions: tuple[int, ...] = (0,) * 7
 
     def text(self) -> str:
         """Return them as /metrics does."""
         engine = 'engine="0",model_name="m"'
         positions = "\n".join(
-            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{engine},position="{i}"}} 0.0' for i in range(7)
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{{engine},position="{place}"}} {float(count)}'
+            for place, count in enumerate(self.positions)
         )
         return f"""# TYPE process_start_time_seconds gauge
 process_start_time_seconds {self.start}
 # TYPE vllm:spec_decode_num_drafts_total counter
-vllm:spec_decode_num_drafts_total{{{engine}}} 0.0
+vllm:spec_decode_num_drafts_total{{{engine}}} {float(self.steps)}
 # TYPE vllm:spec_decode_num_draft_tokens_total counter
-vllm:spec_decode_num_draft_tokens_total{{{engine}}} 0.0
+vllm:spec_decode_num_draft_tokens_total{{{engine}}} {float(self.drafted)}
 # TYPE vllm:spec_decode_num_accepted_tokens_total counter
-vllm:spec_decode_num_accepted_tokens_total{{{engine}}} 0.0
+vllm:spec_decode_num_accepted_tokens_total{{{engine}}} {float(self.accepted)}
 # TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter
 {positions}
 # TYPE vllm:prefix_cache_queries_total counter
@@ -150,14 +155,14 @@ def evidence(baseline: Seen | None = None, candidate: Seen | None = None, errors
         host={"cpus": 2},
         engine=EngineFacts(version="0.32.0+cpu", python="python"),
         variants={
-            name: VariantEvidence(server=_facts(), phases={"prefix": both[name].phase()}) for name in VARIANT_NAMES
+            name: VariantEvidence(server=facts(), phases={"prefix": both[name].phase()}) for name in VARIANT_NAMES
         },
         errors=list(errors),
         costs=Costs(wall_s=105, engine_s=100, peak_memory_gib=4),
     )
 
 
-def _facts() -> ServerFacts:
+def facts() -> ServerFacts:
     return ServerFacts(
         command=["python", "vllm", "serve", "m"],
         environment={"HF_TOKEN": "(set, not recorded)"},

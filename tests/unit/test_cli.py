@@ -7,7 +7,7 @@ import pytest
 
 from dropgate.cli import main
 from dropgate.engine.interpreter import EngineIdentity
-from dropgate.evidence import EvidenceFolder
+from dropgate.evidence_folder import EvidenceFolder
 from tests.support.factory import evidence, seen
 
 OUT = "{tmp}/out"

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from dropgate.evidence import RequestRecord
-from dropgate.workload.client import Target, send_all
+from dropgate.workload.client import Sampling, Target, send_all
 from dropgate.workload.prompts import Prompt
 from tests.support.standin import answering, chunk, events, usage
 
@@ -13,7 +13,7 @@ PROMPTS = [Prompt([1, 2, 3], 0)] * 3
 
 
 def send(url: str, deadline_s: float = 10) -> list[RequestRecord]:
-    return send_all(Target(url, "m", deadline_s, time.monotonic), PROMPTS, output_tokens=1, concurrency=2)
+    return send_all(Target(url, "m", deadline_s, time.monotonic), PROMPTS, Sampling(1, ignore_eos=True), concurrency=2)
 
 
 def test_a_whole_answer_is_recorded_whole() -> None:

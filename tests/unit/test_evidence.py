@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dropgate.errors import InputError
-from dropgate.evidence import ChangeFacts, EvidenceFolder, load_evidence
+from dropgate.evidence import ChangeFacts
+from dropgate.evidence_folder import EvidenceFolder, load_evidence
 from dropgate.host import change_under_test
 from dropgate.judge import judge
 from dropgate.report.document import verdict_document

@@ -9,7 +9,7 @@ from scipy import stats
 
 from dropgate.evidence import RequestRecord
 from dropgate.judge import Judgement, Verdict, judge
-from dropgate.judge.outputs import judge_rate, noise_bound
+from dropgate.judge.divergence import judge_rate, noise_bound
 from dropgate.judge.verdict import Check, combine
 from tests.support.factory import LENGTH, Seen, evidence, seen
 
@@ -116,7 +116,7 @@ def test_another_runner_up_is_no_tie() -> None:
     [(0, 0, Verdict.PASS), (1, 0, Verdict.PASS), (80, 0, Verdict.FAIL), (80, 4, Verdict.PASS), (160, 4, Verdict.FAIL)],
 )
 def test_ties_far_more_often_than_in_the_control_fail(found: int, control_found: int, verdict: Verdict) -> None:
-    assert judge_rate(found, 160, control_found, 8).verdict is verdict
+    assert judge_rate("rate", found, 160, control_found, 8).verdict is verdict
 
 
 @pytest.mark.parametrize("control", [(), (BASE.control[0],), (BASE.control[0], BASE.requests[1])])
@@ -155,8 +155,10 @@ INVALIDS: dict[str, Seen] = {
     "prefix.candidate.no_external_cache": with_after(CAND, external=16),
     "prefix.candidate.no_other_traffic": with_after(CAND, length=8),
     "prefix.candidate.counters": with_after(CAND, start=2000.5),
-    "pair.same_work": with_request(CAND, 0, prompt_sha256="f" * 64),
-    "pair.same_config": replace(CAND, before=replace(CAND.before, unit="768"), after=replace(CAND.after, unit="768")),
+    "prefix.pair.same_work": with_request(CAND, 0, prompt_sha256="f" * 64),
+    "prefix.pair.same_config": replace(
+        CAND, before=replace(CAND.before, unit="768"), after=replace(CAND.after, unit="768")
+    ),
 }
 
 
@@ -190,7 +192,7 @@ def test_no_hit_in_either_variant_proves_nothing() -> None:
 
     judgement = judge(evidence(missed(BASE), missed(CAND)))
     assert judgement.verdict is Verdict.INVALID
-    assert "pair.hit_path" in odd(judgement)
+    assert "prefix.pair.hit_path" in odd(judgement)
 
 
 def test_a_run_that_ended_early_is_invalid_with_its_reason() -> None:
@@ -229,7 +231,7 @@ def test_a_crashed_check_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> list[Check]:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("dropgate.judge.judge_outputs", crash)
+    monkeypatch.setattr("dropgate.judge.promises.judge_outputs", crash)
     judgement = judge(evidence())
     assert judgement.verdict is Verdict.INVALID
     assert "crashed: ZeroDivisionError" in odd(judgement)["same_outputs"].seen

@@ -1,6 +1,6 @@
 """Prompts: seeded, of exact length, with suffixes of their own."""
 
-from dropgate.scenario import PrefixRepetition
+from dropgate.scenario.workloads import PrefixRepetition
 from dropgate.workload.prompts import prefix_prompts
 
 

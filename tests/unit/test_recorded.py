@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dropgate.evidence import load_evidence
+from dropgate.evidence_folder import load_evidence
 from dropgate.judge import judge
 
 RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "recorded"

@@ -7,17 +7,31 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "dropgate"
-FLOW = {"law", "scenario", "variants", "metrics", "evidence", "workload", "engine", "judge", "references", "report"}
+FLOW = {
+    "law",
+    "scenario",
+    "variants",
+    "metrics",
+    "evidence",
+    "evidence_folder",
+    "workload",
+    "engine",
+    "judge",
+    "references",
+    "rates",
+    "report",
+}
 ASIDE = {"replay"}
 LEAVES = {"errors", "strict_yaml", "console", "host"}
-JOINERS = {"run", "cli", "plan", "doctor"}
+JOINERS = {"run", "cli", "plan", "doctor", "again"}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
-    "judge": {"engine", "workload", "report", "run", "console", "host"},
+    "judge": {"engine", "workload", "report", "run", "console", "host", "evidence_folder"},
     "replay": {"workload", "report", "run", "cli", "console"},
     "report": {"engine", "workload", "run"},
     "evidence": {"engine", "workload", "judge", "report"},
+    "evidence_folder": {"engine", "workload", "judge", "report"},
     "scenario": {"engine", "workload", "judge", "report", "evidence", "variants"},
 }
 

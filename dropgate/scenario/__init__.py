@@ -9,13 +9,20 @@ from pydantic import Field, field_validator, model_validator
 
 from dropgate.errors import InputError
 from dropgate.law import VARIANT_NAMES, VariantName, expected_hit
+from dropgate.scenario.promises import (
+    AccuracyPromise,
+    ExpectedCounts,
+    OutputsPromise,
+    PrefixCounts,
+    PrefixPromise,
+    Promise,
+)
+from dropgate.scenario.workloads import Accuracy, Count, Positive, PrefixRepetition, Workloads
 from dropgate.strict_yaml import Document, Strict, override, read_document, validate
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SCENARIOS = FIXTURES / "scenarios"
 
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, strict=False)]
 FlagValue = bool | int | float | str | dict[str, Any]
 Rank = Annotated[int, Field(ge=0)]
@@ -69,84 +76,14 @@ class Variants(Strict):
     candidate: dict[str, FlagValue]
 
 
-class PrefixRepetition(Strict):
-    """Scenario A's work: requests that share prefixes, each with a suffix of its own, sent as token ids."""
-
-    requests: Positive
-    concurrency: Positive
-    prefix_tokens: Positive
-    suffix_tokens: Count
-    prefixes: Positive = 1
-    output_tokens: Positive = 1
-    populate: bool = True
-    """Send one untimed request a prefix before the counters are captured."""
-    control: Count = 0
-    """Timed prompts that the baseline answers again, each with a cold cache and alone: the noise of this machine.
-
-    At most all of them.
-    """
-    token_ids: tuple[Count, Positive]
-    """Prompts are drawn from this half-open range of token ids."""
-    seed: Count = 0
-
-    @field_validator("token_ids", mode="before")
-    @classmethod
-    def _from_list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _can_be_drawn(self) -> PrefixRepetition:
-        low, high = self.token_ids
-        if high - low < 2:
-            raise ValueError(f"token_ids: at least two ids are needed, [{low}, {high}) has {max(0, high - low)}")
-        if self.requests < self.prefixes:
-            raise ValueError(f"requests: {self.requests} cannot use {self.prefixes} prefixes")
-        return self
-
-
-class Workloads(Strict):
-    """What is sent to each variant."""
-
-    prefix: PrefixRepetition
-
-
-class PrefixCounts(Strict):
-    """Counts that each timed request of a variant must show, in tokens."""
-
-    cached_tokens_per_request: Count
-    computed_tokens_per_request: Count
-
-
-class ExpectedCounts(Strict):
-    """Pinned counts; the law is judged with the engine's own unit besides."""
-
-    unit: Positive
-    baseline: PrefixCounts
-    candidate: PrefixCounts
-
-
-class PrefixPromise(Strict):
-    """Every warm request reuses its whole aligned prefix with the option on, and one unit less by default."""
-
-    kind: Literal["prefix_law"]
-    expect: ExpectedCounts | None = None
-
-
-class OutputsPromise(Strict):
-    """Both variants say the same, token by token."""
-
-    kind: Literal["same_outputs"]
-
-
-Promise = Annotated[PrefixPromise | OutputsPromise, Field(discriminator="kind")]
-
-
 class Deadlines(Strict):
     """Limits in seconds; none is waited out when the engine is known to be dead."""
 
     boot: Seconds = 600
     probe: Seconds = 120
     request: Seconds = 600
+    accuracy: Seconds = 1800
+    """For one run of lm-eval."""
     settle: Seconds = 10
     stop: Seconds = 10
 
@@ -173,12 +110,27 @@ class Scenario(Strict):
         return _mapping(self.engine.flags["speculative-config"])
 
     @model_validator(mode="after")
+    def _promises_have_their_work(self) -> Scenario:
+        for promise in self.promises:
+            needed = "prefix" if isinstance(promise, PrefixPromise | OutputsPromise) else "gsm8k"
+            if getattr(self.workloads, needed) is None:
+                raise ValueError(f"promises: {promise.kind} is judged on workloads.{needed}, which is not there")
+        if any(isinstance(promise, AccuracyPromise) for promise in self.promises) and not self.accuracy:
+            raise ValueError("promises: accuracy is judged on workloads.gsm8k.accuracy, which is not there")
+        return self
+
+    @model_validator(mode="after")
     def _pinned_counts_follow_the_law(self) -> Scenario:
         for promise in self.promises:
-            if isinstance(promise, PrefixPromise) and promise.expect:
+            if isinstance(promise, PrefixPromise) and promise.expect and self.workloads.prefix:
                 for variant in VARIANT_NAMES:
                     _require_lawful(self.workloads.prefix, promise.expect, variant)
         return self
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """What lm-eval scores, if anything."""
+        return self.workloads.gsm8k.accuracy if self.workloads.gsm8k else None
 
 
 def _require_lawful(work: PrefixRepetition, expect: ExpectedCounts, variant: VariantName) -> None:
