@@ -127,5 +127,5 @@ def _judge_pair(pair: _Pair, bound: float) -> Check:
 
 
 def _shown(phase: str, pair: _Pair, divergence: Divergence, bound: float) -> dict[str, Any]:
-    said = {"phase": phase, "left_server": pair.left, "right_server": pair.right, "tie": divergence.is_tie(bound)}
-    return {**said, **asdict(divergence)}
+    said = {"phase": phase, "left_server": pair.left, "right_server": pair.right, "bound": bound}
+    return {**said, "tie": divergence.is_tie(bound), **asdict(divergence)}

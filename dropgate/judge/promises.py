@@ -12,7 +12,7 @@ from dropgate.judge.identities import judge_identities
 from dropgate.judge.outputs import judge_outputs
 from dropgate.judge.prefix import judge_prefix
 from dropgate.judge.validity import ACCEPTANCE_PHASES
-from dropgate.judge.verdict import Check, Outcome
+from dropgate.judge.verdict import Outcome
 from dropgate.judge.view import PhaseView
 from dropgate.law import VARIANT_NAMES
 from dropgate.scenario.promises import (
@@ -49,7 +49,7 @@ def judge_promise(evidence: Evidence, views: Views, promise: Promise) -> Outcome
             identities = [check for view in views["prefix"] for check in judge_identities(view, draft_length)]
             return Outcome(judge_prefix(*_pair(views, "prefix"), promise) + identities)
         case OutputsPromise():
-            return Outcome(_judge_outputs(evidence, views))
+            return _judge_outputs(evidence, views)
         case AcceptancePromise():
             return judge_acceptance(*_pair(views, PHASE_OF_PATH[promise.path]), promise, draft_length)
         case AcceptanceBandPromise():
@@ -66,7 +66,7 @@ def _pair(views: Views, phase: str) -> tuple[PhaseView, PhaseView]:
     return baseline, candidate
 
 
-def _judge_outputs(evidence: Evidence, views: Views) -> list[Check]:
+def _judge_outputs(evidence: Evidence, views: Views) -> Outcome:
     work = evidence.scenario.workloads.prefix
     assert work is not None  # noqa: S101  (the scenario was validated)
     return judge_outputs(*_pair(views, "prefix"), min(work.control, work.requests))

@@ -58,18 +58,10 @@ def rate_difference(
         ValueError: fewer than two prompts, sides of different lengths, or nothing drafted on one side.
 
     """
-    sides = np.array([baseline, candidate], dtype=float)  # (side, accepted or drafted, prompt)
-    if sides.ndim != 3 or sides.shape[2] < 2:
-        raise ValueError("at least two prompts are needed")
-    if not sides[:, 1].sum(axis=1).all():
-        raise ValueError("nothing was drafted in one variant")
-    rates = sides[:, 0].sum(axis=1) / sides[:, 1].sum(axis=1)
-    residuals = (sides[:, 0] - rates[:, None] * sides[:, 1]) / sides[:, 1].mean(axis=1)[:, None]
-    count = sides.shape[2]
-    error = float(np.std(residuals[1] - residuals[0], ddof=1) / math.sqrt(count))
+    sides, rates, error = _linearised(baseline, candidate)
     difference, z = float(rates[1] - rates[0]), float(ndtri(1 - level))
     return RateDifference(
-        prompts=count,
+        prompts=sides.shape[2],
         baseline=float(rates[0]),
         candidate=float(rates[1]),
         standard_error=error,
@@ -78,6 +70,35 @@ def rate_difference(
         bootstrap_lower=_bootstrap_lower(sides, level),
         smallest_detectable=(z + float(ndtri(power))) * error,
     )
+
+
+def delta_interval(
+    baseline: tuple[Counts, Counts], candidate: tuple[Counts, Counts], level: float
+) -> tuple[float, float, float]:
+    """Return the difference of two ratios of sums over the same prompts with both one-sided bounds; no bootstrap.
+
+    Raises:
+        ValueError: as ``rate_difference``.
+
+    """
+    _, rates, error = _linearised(baseline, candidate)
+    difference, z = float(rates[1] - rates[0]), float(ndtri(1 - level))
+    return difference, difference - z * error, difference + z * error
+
+
+def _linearised(
+    baseline: tuple[Counts, Counts], candidate: tuple[Counts, Counts]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the counts as an array, both ratios, and the standard error of their difference."""
+    sides = np.array([baseline, candidate], dtype=float)  # (side, accepted or drafted, prompt)
+    if sides.ndim != 3 or sides.shape[2] < 2:
+        raise ValueError("at least two prompts are needed")
+    if not sides[:, 1].sum(axis=1).all():
+        raise ValueError("nothing was drafted in one variant")
+    rates = sides[:, 0].sum(axis=1) / sides[:, 1].sum(axis=1)
+    residuals = (sides[:, 0] - rates[:, None] * sides[:, 1]) / sides[:, 1].mean(axis=1)[:, None]
+    error = float(np.std(residuals[1] - residuals[0], ddof=1) / math.sqrt(sides.shape[2]))
+    return sides, rates, error
 
 
 def _bootstrap_lower(sides: np.ndarray, level: float) -> float:

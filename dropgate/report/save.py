@@ -17,6 +17,7 @@ from dropgate.report.markdown import markdown_report
 
 VERDICT = "verdict.json"
 REPORT = "report.md"
+PAGE = "report.html"
 
 
 def reference_of(evidence: Evidence) -> Reference | None:
@@ -36,9 +37,19 @@ def save_document(folder: Path, document: dict[str, Any]) -> None:
 
 
 def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
-    """Write report.md and return its path."""
-    _replace(folder / REPORT, markdown_report(evidence, judgement, reference_of(evidence)))
+    """Write report.md and report.html beside the evidence; return the path of report.md."""
+    from dropgate.report.html import html_report  # the pictures' library takes longer to load than all else
+
+    reference = reference_of(evidence)
+    _replace(folder / REPORT, markdown_report(evidence, judgement, reference))
+    _replace(folder / PAGE, html_report(evidence, judgement, reference, _files(folder)))
     return folder / REPORT
+
+
+def _files(folder: Path) -> list[tuple[str, int]]:
+    """List a folder's files, without the page itself and what is being written."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return [(path.relative_to(folder).as_posix(), path.stat().st_size) for path in found if path != folder / PAGE]
 
 
 def _replace(path: Path, text: str) -> None:
