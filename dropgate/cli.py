@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import psutil
 
-from dropgate import __version__
+from dropgate import __version__, compare
 from dropgate.again import send_again
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
@@ -31,6 +31,7 @@ from dropgate.errors import (
 )
 from dropgate.evidence import Evidence
 from dropgate.evidence_folder import EvidenceFolder, load_evidence, write_new
+from dropgate.history import command as history
 from dropgate.judge import Judgement, Verdict, judge
 from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
@@ -40,7 +41,7 @@ from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matri
 from dropgate.replay.judgement import replay_document, replay_facts, replay_heading, replay_judgement
 from dropgate.replay.run import Outcome, replay_names, run_replays
 from dropgate.report.document import verdict_document
-from dropgate.report.save import VERDICT, reference_of, save_document, save_report, save_verdict
+from dropgate.report.save import VERDICT, document_text, reference_of, save_document, save_report, save_verdict
 from dropgate.report.tables import result_tables
 from dropgate.report.terminal import print_judgement, print_result
 from dropgate.run import preflight, run
@@ -99,11 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands.add_parser("replay", help="drive vLLM's real scheduler without a model, on any layout"))
     for name, command, text in (
         ("judge", _judge, "recompute the verdict from saved evidence"),
-        ("report", _report, "write report.md again from saved evidence"),
+        ("report", _report, "write report.md and report.html again from saved evidence"),
     ):
         below = commands.add_parser(name, help=text, description=text)
         below.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
         below.set_defaults(command=command)
+        if name == "judge":
+            _add_output(below)
     text = "boot a saved run's servers again and send them one of its prompts: where a divergence is looked into"
     again = commands.add_parser("again", help=text, description=text)
     again.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
@@ -114,6 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     reference = commands.add_parser("reference", help=text, description=text)
     reference.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
     reference.set_defaults(command=_reference)
+    compare.add_parser(commands)
+    history.add_parser(commands)
     doctor = commands.add_parser("doctor", help="say what this machine has and lacks, and how to get it")
     doctor.set_defaults(command=_doctor)
     return parser
@@ -134,9 +139,15 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_scenario(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="an empty or new folder (default: runs/SCENARIO-TIME)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    _add_output(parser)
     _add_gsm8k(parser)
     parser.set_defaults(command=_run)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    told = "no progress and no tables: what did not pass, and the verdict"
+    parser.add_argument("-q", "--quiet", action="store_true", help=told)
+    parser.add_argument("--json", action="store_true", help="print verdict.json in place of the tables")
 
 
 def _add_gsm8k(parser: argparse.ArgumentParser) -> None:
@@ -222,12 +233,15 @@ def _require_asked_commit() -> None:
         raise UnmetNeedError(f"{COMMIT_VARIABLE} asks for an engine of commit {asked}; this one is of {seen or 'none'}")
 
 
-def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:
+def _report_replay(outcome: Outcome, folder: Path | None, as_json: bool = False, quiet: bool = False) -> Verdict:
     judgement = replay_judgement(outcome)
     if folder:
         save_document(folder, replay_document(outcome, judgement))
+    if as_json:
+        sys.stdout.write(document_text(replay_document(outcome, judgement)))
+        return judgement.verdict
     tables = result_tables(judgement, None, None)
-    print_judgement(replay_heading(outcome), judgement, tables, None, replay_facts(outcome), folder)
+    print_judgement(replay_heading(outcome), judgement, tables, None, replay_facts(outcome), folder, quiet=quiet)
     return judgement.verdict
 
 
@@ -242,8 +256,15 @@ def _run(options: argparse.Namespace) -> int:
     judgement = judge(evidence)
     save_verdict(out, evidence, judgement)
     save_report(out, evidence, judgement)
-    print_result(evidence, judgement, reference_of(evidence), out)
+    _print(options, evidence, judgement, out)
     return judgement.verdict.exit_code
+
+
+def _print(options: argparse.Namespace, evidence: Evidence, judgement: Judgement, folder: Path) -> None:
+    if options.json:
+        sys.stdout.write(document_text(verdict_document(evidence, judgement)))
+    else:
+        print_result(evidence, judgement, reference_of(evidence), folder, quiet=options.quiet)
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -259,9 +280,9 @@ def _load(folder: Path) -> tuple[Evidence, Judgement]:
 
 def _judge(options: argparse.Namespace) -> int:
     if (options.folder / SEEN).is_file():
-        return _report_replay(judge_folder(options.folder), options.folder).exit_code
+        return _report_replay(judge_folder(options.folder), options.folder, options.json, options.quiet).exit_code
     evidence, judgement = _load(options.folder)
-    print_result(evidence, judgement, reference_of(evidence), options.folder)
+    _print(options, evidence, judgement, options.folder)
     saved = options.folder / VERDICT
     if saved.is_file():
         _compare_with_saved(saved, evidence, judgement)

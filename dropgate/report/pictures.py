@@ -309,8 +309,8 @@ def _divergences(judgement: Judgement) -> Picture | None:
         "divergences",
         "Where answers part",
         svg.render(figure, "divergences"),
-        f"{len(found):,} pairs of answers part; {sum(one['tie'] for one in found):,} are ties, which the control's own noise "
-        f"(dotted) explains.{rest}",
+        f"{len(found):,} pairs of answers part; {sum(one['tie'] for one in found):,} are ties, which the control's own "
+        f"noise (dotted) explains.{rest}",
         ("request", "one says token", "the other", "at output token", "margin moved", "noise", "kind"),
         rows,
     )

@@ -33,7 +33,12 @@ def save_verdict(folder: Path, evidence: Evidence, judgement: Judgement) -> None
 
 def save_document(folder: Path, document: dict[str, Any]) -> None:
     """Write verdict.json."""
-    _replace(folder / VERDICT, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    replace_text(folder / VERDICT, document_text(document))
+
+
+def document_text(document: dict[str, Any]) -> str:
+    """Return verdict.json's text."""
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
 def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
@@ -41,8 +46,8 @@ def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
     from dropgate.report.html import html_report  # the pictures' library takes longer to load than all else
 
     reference = reference_of(evidence)
-    _replace(folder / REPORT, markdown_report(evidence, judgement, reference))
-    _replace(folder / PAGE, html_report(evidence, judgement, reference, _files(folder)))
+    replace_text(folder / REPORT, markdown_report(evidence, judgement, reference))
+    replace_text(folder / PAGE, html_report(evidence, judgement, reference, _files(folder)))
     return folder / REPORT
 
 
@@ -52,7 +57,13 @@ def _files(folder: Path) -> list[tuple[str, int]]:
     return [(path.relative_to(folder).as_posix(), path.stat().st_size) for path in found if path != folder / PAGE]
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
+    """Write a file atomically, over one that may be there.
+
+    Raises:
+        InputError: it cannot be written.
+
+    """
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

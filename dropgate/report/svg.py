@@ -100,7 +100,6 @@ def _clean(text: str, key: str) -> str:
     text = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{key}-", text)
     for colour, role in ROLES.items():
         text = text.replace(colour, f"var(--{role})")
-    text = re.sub(r"(stroke|fill)-(\w+): (butt|miter|round)(; )?", "", text) if False else text
     return re.sub(r"\n\s*", "\n", text)
 
 

@@ -26,6 +26,8 @@ class Row:
     reference_baseline: str
     reference_candidate: str
     reference_change: str
+    kind: Literal["count", "share", "points"] = "count"
+    """Counts are exact; shares change by times of one machine; points are rates."""
 
     @property
     def is_measured(self) -> bool:
@@ -113,7 +115,7 @@ def _table(
     ours = [_value(judgement.metrics.get(name), under) for name in VARIANT_NAMES]
     theirs = [_value(reference.measures(name) if reference else None, under) for name in VARIANT_NAMES]
     rows = [
-        Row(metric.title, *_cells(metric, *ours), *_cells(metric, *theirs))
+        Row(metric.title, *_cells(metric, *ours), *_cells(metric, *theirs), metric.change)
         for metric in (*metrics, *_positions(ours, under))
     ]
     return Table(title, rows)

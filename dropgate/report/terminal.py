@@ -23,12 +23,13 @@ def print_result(
     reference: Reference | None,
     folder: Path,
     console: Console | None = None,
+    quiet: bool = False,
 ) -> None:
     """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
     heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
     tables = result_tables(judgement, reference, evidence.questions)
     facts = [*divergence_lines(judgement, folder), _costs(evidence)]
-    print_judgement(heading, judgement, tables, reference, facts, folder, console)
+    print_judgement(heading, judgement, tables, reference, facts, folder, console, quiet)
 
 
 def print_judgement(
@@ -39,20 +40,20 @@ def print_judgement(
     facts: list[str],
     folder: Path | None,
     console: Console | None = None,
+    quiet: bool = False,
 ) -> None:
-    """Print a judgement: the table, what did not pass, some facts, where the evidence is, the verdict."""
+    """Print a judgement: the table, what did not pass, some facts, where the evidence is, the verdict.
+
+    ``quiet`` leaves out the table and the facts.
+    """
     console = console or Console(highlight=False, soft_wrap=True, width=WIDTH)
-    console.print(heading, markup=False)
-    for table in tables:
-        console.print(_rich(table))
-    if reference and any(table.has_reference for table in tables):
-        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
-        console.print("           its times are another machine's: shown, never judged", markup=False)
+    if not quiet:
+        _print_tables(heading, tables, reference, console)
     odd = [check for check in judgement.checks if check.verdict is not Verdict.PASS]
     for check in odd:
         console.print(f"{check.verdict:7}", style=STYLES[check.verdict], end=" ")
         console.print(f"{check.name}: expected {check.expected}, seen {check.seen}", markup=False)
-    for fact in facts:
+    for fact in () if quiet else facts:
         console.print(fact, markup=False)
     if folder:
         console.print(f"evidence: {folder}", markup=False)
@@ -61,6 +62,15 @@ def print_judgement(
     console.print(f"verdict:  {judgement.verdict}", style=STYLES[judgement.verdict], end="")
     passed = len(judgement.checks) - len(odd)
     console.print(f" ({passed} of {len(judgement.checks)} checks passed)", markup=False)
+
+
+def _print_tables(heading: str, tables: list[Table], reference: Reference | None, console: Console) -> None:
+    console.print(heading, markup=False)
+    for table in tables:
+        console.print(_rich(table))
+    if reference and any(table.has_reference for table in tables):
+        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
+        console.print("           its times are another machine's: shown, never judged", markup=False)
 
 
 def _rich(result: Table) -> RichTable:

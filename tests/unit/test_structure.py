@@ -23,13 +23,13 @@ FLOW = {
 }
 ASIDE = {"replay"}
 LEAVES = {"errors", "strict_yaml", "console", "host"}
-JOINERS = {"run", "cli", "plan", "doctor", "again"}
+JOINERS = {"run", "cli", "plan", "doctor", "again", "history", "compare"}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
     "judge": {"engine", "workload", "report", "run", "console", "host", "evidence_folder"},
     "replay": {"workload", "report", "run", "cli", "console"},
-    "report": {"engine", "workload", "run"},
+    "report": {"engine", "workload", "run", "history", "compare"},
     "evidence": {"engine", "workload", "judge", "report"},
     "evidence_folder": {"engine", "workload", "judge", "report"},
     "scenario": {"engine", "workload", "judge", "report", "evidence", "variants"},
