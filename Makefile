@@ -12,7 +12,7 @@ CI     := .venv-ci
 # and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton
 
-.PHONY: setup ci gate replay test unit lint bench replay-matrix lock clean
+.PHONY: setup ci gate replay test unit browser lint bench replay-matrix lock clean
 
 setup: $(READY)
 
@@ -46,9 +46,16 @@ test: lint
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
 	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
+	@if command -v chromium >/dev/null || [ "$$(id -u)" = 0 ]; then $(MAKE) browser; else \
+	  echo "NOT RUN: tests/browser need chromium; install it, then: make browser"; fi
 
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -n 2
+
+# The pages in Debian's headless Chromium, which is installed where it is missing; without it, exit 75, never a pass.
+browser: $(READY)
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+	$(BIN)/python -m pytest tests/browser -m "browser and not slow" --require browser -q
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -57,6 +64,7 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m dropgate.replay.bench
+	$(BIN)/python -m pytest tests/bench -q
 
 # Every count that differs between vLLM versions; one environment a version, with the lock's other pins.
 MATRIX := 0.30.0 0.31.0 0.32.0

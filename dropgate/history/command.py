@@ -16,7 +16,7 @@ from dropgate.errors import EXIT_PASS, InputError
 from dropgate.evidence_folder import load_evidence
 from dropgate.history.store import Run, add, history, runs
 from dropgate.history.trend import grouped, trends, write_textfile
-from dropgate.judge import judge
+from dropgate.judge import Verdict, judge
 from dropgate.report.save import replace_text
 from dropgate.report.terminal import STYLES, WIDTH
 
@@ -65,7 +65,7 @@ def _add(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     console, table = _console(), _table("run", "scenario", "engine", "verdict", "checks")
     for run in _found(options):
-        style = STYLES.get(run.verdict)  # type: ignore[call-overload]  (a verdict is its text)
+        style = STYLES[Verdict(run.verdict)]
         checks = f"{run.checks_passed}/{run.checks}"
         table.add_row(run.created, run.scenario, run.engine[:14], f"[{style}]{run.verdict}[/]", checks)
     console.print(table)

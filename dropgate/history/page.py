@@ -9,7 +9,7 @@ from dropgate.history.trend import Trend, grouped, trends
 from dropgate.law import VARIANT_NAMES
 from dropgate.report import svg
 from dropgate.report.html import render_page
-from dropgate.report.pictures import COLOURS, TITLES, Picture
+from dropgate.report.picture import COLOURS, TITLES, Picture
 
 
 def trend_page(runs: Sequence[Run]) -> str:
@@ -70,7 +70,7 @@ def _picture(key: str, trend: Trend) -> Picture:
         key,
         trend.title[0].upper() + trend.title[1:],
         svg.render(figure, key),
-        f"{len(trend.runs):,} runs that were worth judging; {changes} changes of level, each dotted in its variant's colour.",
+        f"{len(trend.runs):,} runs that were worth judging; {changes} changes of level, dotted by variant.",
         ("run", "engine", *(TITLES[variant] for variant in VARIANT_NAMES)),
         rows,
     )

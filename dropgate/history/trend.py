@@ -13,7 +13,7 @@ import numpy as np
 
 from dropgate.errors import InputError
 from dropgate.history.store import Run
-from dropgate.law import VARIANT_NAMES
+from dropgate.law import VARIANT_NAMES, VariantName
 
 SHOWN = {
     "cached_tokens_per_request": "cached tokens per request",
@@ -35,8 +35,8 @@ class Trend:
     name: str
     title: str
     runs: list[Run]
-    values: dict[str, list[float]]
-    changes: dict[str, list[int]]
+    values: dict[VariantName, list[float]]
+    changes: dict[VariantName, list[int]]
     """By variant: the places in ``runs`` at which a new level begins."""
 
 

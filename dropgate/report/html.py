@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from dropgate.evidence import Evidence
 from dropgate.judge import Check, Judgement, Verdict
 from dropgate.law import VARIANT_NAMES
 from dropgate.references import Reference
-from dropgate.report.pictures import PHASES, TITLES, pictures
+from dropgate.report.picture import PHASES, TITLES
+from dropgate.report.pictures import pictures
 from dropgate.report.series import Pair, pair_of
 from dropgate.report.tables import DASH, Table, result_tables
 from dropgate.variants import shell_line
@@ -62,7 +64,7 @@ def render_page(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    style = jinja2.utils.markupsafe.Markup((PAGE / "style.css").read_text(encoding="utf-8"))
+    style = Markup((PAGE / "style.css").read_text(encoding="utf-8"))  # noqa: S704  (our own)
     return environment.get_template(template).render(style=style, **values)
 
 

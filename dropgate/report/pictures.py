@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement
-from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.law import VARIANT_NAMES
 from dropgate.report import series, svg
+from dropgate.report.picture import COLOURS, PHASES, TITLES, Picture
+from dropgate.report.pictures_acceptance import draw_positions, draw_prompts
 
-TITLES: dict[str, str] = {"baseline": "default drop", "candidate": "option on", "oracle": "without speculation"}
-COLOURS: dict[VariantName, str] = {"baseline": svg.BASELINE, "candidate": svg.CANDIDATE}
-PHASES = {"prefix": "prefix cache", "acceptance": "GSM8K, cold", "acceptance_hit_path": "GSM8K, hit path"}
 LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One figure of the page."""
-
-    key: str
-    title: str
-    svg: str
-    caption: str
-    """What is drawn, and of how many requests: whatever was gathered or left out is said here."""
-    columns: tuple[str, ...] = ()
-    rows: list[tuple[str, ...]] = field(default_factory=list)
-    """The same as a table, for who cannot see the picture."""
+"""Of the bounds where the scenario promises nothing about acceptance."""
 
 
 def pictures(evidence: Evidence, judgement: Judgement) -> list[Picture]:
     """Draw what the run has evidence for."""
-    found = []
+    found: list[Picture | None] = []
     for phase in PHASES:
         if not (pair := series.pair_of(evidence, phase)):
             continue
         if phase == "prefix":
             found.append(_strip(pair))
         else:
-            level = next((one["level"] for one in evidence_promises(evidence, "acceptance")), LEVEL)
+            level = next((one["level"] for one in _promises(evidence, "acceptance")), LEVEL)
             draft_length = int(evidence.scenario.speculative["num_speculative_tokens"])
-            found += [_positions(phase, pair, draft_length, level, _facts(judgement, phase)), _scatter(phase, pair)]
+            found += [
+                draw_positions(phase, pair, draft_length, level, _facts(judgement, phase)),
+                draw_prompts(phase, pair),
+            ]
         found.append(_ecdf(phase, pair))
     return [picture for picture in (*found, _divergences(judgement), _timeline(evidence)) if picture]
 
 
-def evidence_promises(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
+def _promises(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
     """Return the scenario's promises of one kind."""
     return [promise.model_dump() for promise in evidence.scenario.promises if promise.kind == kind]
 
@@ -89,11 +78,9 @@ def _strip(pair: series.Pair) -> Picture:
 
 
 def _bars(axes: Axes, one: series.Strip, base: Any, top: Any, colour: str, name: str, label: str) -> None:
-    from matplotlib.collections import PolyCollection
-
     half = 0.45 * one.group
     left, right = one.position - half, one.position + half
-    corners = np.stack([np.stack([left, right, right, left]), np.stack([base, base, top, top])], axis=-1)
+    corners: Any = np.stack([np.stack([left, right, right, left]), np.stack([base, base, top, top])], axis=-1)
     bars = PolyCollection(corners.transpose(1, 0, 2), facecolors=colour, linewidths=0, label=label, clip_on=False)
     bars.set_gid(svg.series(name))
     axes.add_collection(bars)
@@ -150,117 +137,6 @@ def _ecdf(phase: str, pair: series.Pair) -> Picture | None:
         "Times are this machine's: shown, never judged.",
         ("percentile", "default drop, ms", "option on, ms"),
         rows,
-    )
-
-
-def _positions(phase: str, pair: series.Pair, draft_length: int, level: float, facts: dict[str, Any]) -> Picture | None:
-    found = series.positions(pair, draft_length, level)
-    if not found:
-        return None
-    key = f"positions-{phase.replace('_', '-')}"
-    figure, (top, below) = svg.canvas(2, 4.6, heights=(1, 1.25))
-    places = np.arange(1, draft_length + 1)
-    for name, shift in zip(VARIANT_NAMES, (-0.2, 0.2), strict=True):
-        shares = found.shares[name]
-        bars = top.bar(places + shift, [100 * share for share in shares], 0.36, color=COLOURS[name], label=TITLES[name])
-        for bar in bars:
-            bar.set_gid(svg.series(f"{name} position"))
-    top.set(ylabel="accepted, % of steps", xticks=places)
-    top.set_xlabel("draft position")
-    svg.legend(top)
-    rows = [(f"{place}", *found.differences[place - 1]) for place in places]
-    if facts:
-        rows.append(("all", facts["difference"], facts["lower"], facts["upper"]))
-    _intervals(below, rows, facts.get("margin"))
-    said = [
-        (f"position {name}" if name != "all" else "rate of all draft tokens", *(_pp(value) for value in values))
-        for name, *values in rows
-    ]
-    margin = (
-        f" The dotted line is the margin of {_pp(-facts['margin'])}; a pass needs the whole interval of 'all' above it."
-        if facts
-        else ""
-    )
-    return Picture(
-        key,
-        f"Acceptance by draft position, {PHASES[phase]}",
-        svg.render(figure, key),
-        f"Above: the share of steps in which a position was accepted. Below: option on minus default drop, paired over "
-        f"{len(pair['baseline'].requests):,} prompts, with one-sided bounds at level {level:g} on either side.{margin}",
-        ("", "difference", "at least", "at most"),
-        said,
-    )
-
-
-def _intervals(axes: Axes, rows: Sequence[tuple[Any, ...]], margin: float | None) -> None:
-    heights = range(len(rows), 0, -1)
-    for height, (name, middle, low, high) in zip(heights, rows, strict=True):
-        bold = name == "all"
-        axes.plot([100 * low, 100 * high], [height, height], color=svg.CANDIDATE, linewidth=3 if bold else 1.5)
-        (dot,) = axes.plot(
-            [100 * middle], [height], "D" if bold else "o", color=svg.CANDIDATE, markersize=6 if bold else 4
-        )
-        dot.set_gid(svg.series("difference"))
-    axes.axvline(0, color=svg.INK, linewidth=0.8)
-    if margin is not None:
-        axes.axvline(-100 * margin, color=svg.WARN, linewidth=1.5, linestyle=":")
-        axes.text(-100 * margin, len(rows) + 0.6, " margin", color=svg.WARN, va="bottom", ha="left", fontsize=8)
-    axes.set_yticks(list(heights), [str(row[0]) for row in rows])
-    axes.set(
-        xlabel="option on minus default drop, percentage points", ylabel="draft position", ylim=(0.4, len(rows) + 0.6)
-    )
-
-
-def _pp(share: float) -> str:
-    return f"{100 * share:+.3f} pp"
-
-
-def _scatter(phase: str, pair: series.Pair) -> Picture | None:
-    found = series.rates(pair)
-    if not len(found.weight):
-        return None
-    key, prompts = f"prompts-{phase.replace('_', '-')}", int(found.weight.sum())
-    figure, (axes,) = svg.canvas(1, 4.2)
-    axes.plot([0, 1], [0, 1], color=svg.INK, linewidth=0.8)
-    if found.grid:
-        dots = axes.scatter(
-            found.baseline, found.candidate, s=1 + 60 * found.weight / found.weight.max(), color=svg.CANDIDATE
-        )
-    else:
-        (dots,) = axes.plot(
-            found.baseline,
-            found.candidate,
-            "o",
-            color=svg.CANDIDATE,
-            alpha=0.45,
-            markersize=3.5,
-            clip_on=False,
-            markeredgewidth=0,
-        )  # type: ignore[assignment]
-    dots.set_gid(svg.series("prompts"))
-    axes.set(
-        xlabel="acceptance rate, default drop",
-        ylabel="acceptance rate, option on",
-        xlim=(0, 1),
-        ylim=(0, 1),
-        aspect="equal",
-    )
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    above, below = (
-        int(found.weight[side].sum()) for side in (found.candidate > found.baseline, found.candidate < found.baseline)
-    )
-    how = (
-        f"Prompts are gathered on a grid of {found.grid} by {found.grid}; a larger point has more."
-        if found.grid
-        else "One point a prompt."
-    )
-    return Picture(
-        key,
-        f"Acceptance rate of each prompt, {PHASES[phase]}",
-        svg.render(figure, key),
-        f"{prompts:,} prompts: {above:,} are accepted more often with the option on, {below:,} less often, "
-        f"{prompts - above - below:,} alike (on the line). {how}",
     )
 
 
@@ -330,7 +206,7 @@ def _timeline(evidence: Evidence) -> Picture | None:
     spans = series.timeline(evidence)
     if not spans:
         return None
-    servers = [name for name in evidence.variants if any(span.server == name for span in spans)]
+    servers: list[str] = [name for name in evidence.variants if any(span.server == name for span in spans)]
     figure, (axes,) = svg.canvas(1, 1.3 + 0.5 * len(servers))
     for kind, colour in KINDS.items():
         of = [span for span in spans if span.what.partition(":")[0] == kind]
