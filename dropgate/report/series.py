@@ -19,7 +19,8 @@ Pair = dict[VariantName, PhaseEvidence]
 
 def pair_of(evidence: Evidence, phase: str) -> Pair | None:
     """Return both variants' evidence of a phase, or nothing where one of them lacks it."""
-    found = {name: seen.phases[phase] for name in VARIANT_NAMES if phase in (seen := evidence.variants[name]).phases}
+    seen = {name: evidence.variants[name].phases for name in VARIANT_NAMES if name in evidence.variants}
+    found = {name: phases[phase] for name, phases in seen.items() if phase in phases}
     return found if len(found) == len(VARIANT_NAMES) else None
 
 
