@@ -26,7 +26,8 @@ SHOWN = {
 SEGMENT = 3
 """Fewest runs of one level: a single odd run is no change."""
 PENALTY = 6
-"""Of noise alone, 4 % of 300 drawn series of 10 runs and 0.7 % of 40 showed a change; with 4 s of rise, 92 % and all did."""
+"""Of drawn series of noise s alone, 4 % (10 runs) and 0.7 % (40 runs) show a change; of those with a rise of 4 s in the
+middle, 92 % and all."""
 VERDICTS = ("pass", "fail", "invalid")
 
 

@@ -1,0 +1,33 @@
+"""Draws the README's pictures of a report from recorded evidence, in Chromium: `python docs/make_report_png.py`."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from dropgate.evidence_folder import load_evidence
+from dropgate.judge import judge
+from dropgate.report.save import PAGE, save_report
+
+DOCS = Path(__file__).resolve().parent
+RECORDED = DOCS.parent / "fixtures" / "recorded" / "clean"
+SHOTS = {"report.png": ("light", 1100, 1500), "report-phone.png": ("dark", 360, 1500)}
+
+
+def main() -> None:
+    """Save a picture of the top of the page: on a screen, and on a phone in the dark."""
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        folder = Path(shutil.copytree(RECORDED, Path(place) / "run"))
+        evidence = load_evidence(folder)
+        save_report(folder, evidence, judge(evidence))
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, (scheme, width, height) in SHOTS.items():
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto((folder / PAGE).as_uri())
+            page.screenshot(path=DOCS / name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
