@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import matplotlib as mpl
+
 from dropgate.history.store import Run
 from dropgate.history.trend import Trend, grouped, trends
 from dropgate.law import VARIANT_NAMES
@@ -12,6 +14,7 @@ from dropgate.report.html import render_page
 from dropgate.report.picture import COLOURS, TITLES, Picture
 
 
+@mpl.rc_context(svg.STYLE)
 def trend_page(runs: Sequence[Run]) -> str:
     """Return the page; it loads nothing and runs no script."""
     sections = []
@@ -59,7 +62,7 @@ def _picture(key: str, trend: Trend) -> Picture:
             axes.axvline(place + 0.5, color=colour, linewidth=1, linestyle=":")
     axes.set(xlabel="run, oldest first", xlim=(0.5, len(trend.runs) + 0.5))
     svg.thousands(axes.yaxis)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    svg.whole_numbers(axes.xaxis)
     svg.legend(axes)
     changes = sum(map(len, trend.changes.values()))
     rows = [

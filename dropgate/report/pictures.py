@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -20,6 +21,7 @@ LEVEL = 0.05
 """Of the bounds where the scenario promises nothing about acceptance."""
 
 
+@mpl.rc_context(svg.STYLE)
 def pictures(evidence: Evidence, judgement: Judgement) -> list[Picture]:
     """Draw what the run has evidence for."""
     found: list[Picture | None] = []
@@ -158,13 +160,14 @@ def _divergences(judgement: Judgement) -> Picture | None:
         heights = [ceiling if one["moved"] is None else one["moved"] for one in of]
         if of:
             (dots,) = axes.plot(
-                [one["position"] for one in of], heights, mark, color=colour, label=name, markersize=6, clip_on=False
+                [one["position"] for one in of], heights, mark, color=colour, label=name, markersize=5, clip_on=False
             )
             dots.set_gid(svg.series("divergences"))
     for bound in sorted({one["bound"] for one in shown}):
         axes.axhline(bound, color=svg.INK, linewidth=1, linestyle=":")
     axes.set(xlabel="output token at which the answers part", ylabel="margin moved, log prob.")
-    axes.set_xlim(left=-0.5)
+    axes.set_xlim(-0.5, max(one["position"] for one in shown) + 0.5)
+    svg.whole_numbers(axes.xaxis)
     axes.set_ylim(0, 1.05 * ceiling)
     svg.legend(axes, columns=1)
     rows = [

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -47,6 +46,7 @@ STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "legend.frameon": False,
+    "legend.fontsize": 8,
     "lines.markersize": 2.5,
 } | {
     key: GRID if key == "grid.color" else INK
@@ -56,12 +56,16 @@ WIDTH_IN = 5.2
 SERIES = "series "
 
 
+def whole_numbers(axis: Any) -> None:
+    """Put ticks at whole numbers only."""
+    axis.get_major_locator().set_params(integer=True)
+
+
 def canvas(rows: int, height_in: float, heights: Sequence[float] | None = None, share: bool = False) -> Any:
     """Return a figure as wide as a phone can show, and its axes from top to bottom."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
-        FigureCanvasSVG(figure)
-        found = figure.subplots(rows, 1, squeeze=False, sharex=share, sharey=share, height_ratios=heights)
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    FigureCanvasSVG(figure)
+    found = figure.subplots(rows, 1, squeeze=False, sharex=share, sharey=share, height_ratios=heights)
     return figure, list(found[:, 0])
 
 
@@ -77,14 +81,21 @@ def thousands(axis: Any) -> None:
 
 def legend(axes: Axes, columns: int = 2, **more: Any) -> None:
     """Put the legend above the axes, where no mark can be under it."""
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=columns, borderaxespad=0.2, handlelength=1.2, **more)
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=columns,
+        borderaxespad=0.2,
+        handlelength=1.2,
+        markerscale=2,
+        **more,
+    )
 
 
 def render(figure: Figure, key: str) -> str:
     """Return a figure as SVG for one page: its ids are its own, its colours the page's."""
     text = io.StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _clean(text.getvalue(), key)
 
 
