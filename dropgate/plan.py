@@ -55,7 +55,7 @@ def _steps(scenario: Scenario) -> list[str]:
         *(_prefix_steps(prefix) if prefix else []),
         *(_gsm8k_steps(gsm8k) if gsm8k else []),
         f"# promises: {', '.join(promise.kind for promise in scenario.promises)}",
-        f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md,",
+        f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md, report.html,",
         "#   SERVER/engine.log, SERVER/PHASE/{populate,requests,control,warm_control}.jsonl, metrics-*.txt",
     ]
 

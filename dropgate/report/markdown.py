@@ -14,7 +14,7 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
     lines = [
         f"## dropgate: {judgement.verdict}",
         "",
-        f"{evidence.scenario.title}; {_engine(evidence)}; {evidence.created}",
+        f"{evidence.scenario.title}; {_engine(evidence)}; {_machine(evidence)}; {evidence.created}",
         *_tables(result_tables(judgement, reference, evidence.questions), reference),
         "",
         *_checks(judgement),
@@ -54,6 +54,11 @@ def _table(table: Table) -> list[str]:
 def _engine(evidence: Evidence) -> str:
     commit = f" of commit {evidence.engine.commit}" if evidence.engine.commit else ""
     return f"vLLM {evidence.engine.version}{commit}"
+
+
+def _machine(evidence: Evidence) -> str:
+    host = evidence.host
+    return f"{host.get('processor', 'unknown processor')}, {host.get('cpus', '?')} cores"
 
 
 def _checks(judgement: Judgement) -> list[str]:
