@@ -5,6 +5,7 @@ import sys
 import pytest
 import yaml
 
+from dropgate.cli import main
 from dropgate.errors import EngineError, InputError
 from dropgate.judge.verdict import Verdict
 from dropgate.replay.command import judge_folder, load_seen, save_seen
@@ -18,6 +19,7 @@ def test_a_replay_by_name_is_judged_saved_and_judged_again(tmp_path):
     save_seen(outcome.seen, tmp_path)
     assert load_seen(tmp_path) == outcome.seen
     assert judge_folder(tmp_path).checks == outcome.checks
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 0
     with pytest.raises(InputError, match="never overwritten"):
         save_seen(outcome.seen, tmp_path)
 
