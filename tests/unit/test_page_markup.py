@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 
@@ -90,3 +91,22 @@ def test_text_can_be_read_in_light_and_dark(scheme: str, ground: str) -> None:
     colours = palette(light) | (palette(rest) if scheme == "dark" else {})
     assert {name: contrast(colours[name], colours[ground]) >= READABLE for name in TEXT} == dict.fromkeys(TEXT, True)
     assert contrast("#777", "#fff") < READABLE < contrast("#767676", "#fff")
+
+
+def test_every_request_has_a_mark_and_every_colour_is_the_pages() -> None:
+    text = pages()["whole"]
+    drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawn) == 9
+    marks: dict[str, int] = {}
+    for svg in drawn:
+        assert not re.findall(r"#[0-9a-f]{6}\b", re.sub(r"(id|href)=\"[^\"]*\"|url\([^)]*\)", "", svg))
+        for group in ElementTree.fromstring(svg).iter():  # noqa: S314  (our own)
+            if name := group.get("data-series"):
+                own = [one for one in group.iter() if one.tag in ("path", "use")]
+                defined = [one for defs in group.iter("defs") for one in defs.iter("path")]
+                marks[name] = marks.get(name, 0) + max(1, len(own) - len(defined))
+    assert marks["baseline cached"] == marks["candidate computed"] == 20
+    assert marks["baseline ttft"] == marks["candidate ttft"] == 3 * 20
+    assert marks["prompts"] == 2 * 20
+    assert marks["difference"] == 2 * 8
+    assert marks["baseline position"] == marks["candidate position"] == 2 * 7
