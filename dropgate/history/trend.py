@@ -23,6 +23,8 @@ SHOWN = {
     "acceptance_hit_path.rate": "acceptance rate, hit path",
     "accuracy.strict": "right answers, strict match",
 }
+EXACT = {"cached_tokens_per_request"}
+"""Promised to the token: any other value is a change, however few the runs."""
 SEGMENT = 3
 """Fewest runs of one level: a single odd run is no change."""
 PENALTY = 6
@@ -59,25 +61,25 @@ def trends(runs: Sequence[Run]) -> list[Trend]:
         whole = [run for run in runs if run.verdict != "invalid" and all(key in run.measures for key in keys)]
         if whole:
             values = {variant: [run.measures[variant, name] for run in whole] for variant in VARIANT_NAMES}
-            changes = {variant: change_points(values[variant]) for variant in VARIANT_NAMES}
+            changes = {variant: change_points(values[variant], name in EXACT) for variant in VARIANT_NAMES}
             found.append(Trend(name, title, whole, values, changes))
     return found
 
 
-def change_points(values: Sequence[float]) -> list[int]:
+def change_points(values: Sequence[float], exact: bool = False) -> list[int]:
     """Return the places at which the level changes.
 
     PELT (Killick, Fearnhead and Eckley 2012) with a squared-error cost and the penalty 6 s^2 log n, at least three
     runs a level. s is the noise as the differences of neighbours show it: their median absolute value over
-    0.6745 sqrt(2), so that the changes themselves do not raise it. A series without noise, as counts are, changes
-    wherever it is not equal.
+    0.6745 sqrt(2), so that the changes themselves do not raise it. An ``exact`` series, or one without noise,
+    changes wherever it is not equal.
     """
     series = np.asarray(values, dtype=float)
     steps = np.abs(np.diff(series))
     if not steps.any():
         return []
     noise = float(np.median(steps)) / (0.6745 * math.sqrt(2))
-    if not noise:
+    if exact or not noise:
         return [place for place, (one, other) in enumerate(itertools.pairwise(series), 1) if one != other]
     if len(series) < 2 * SEGMENT:
         return []

@@ -76,6 +76,11 @@ def test_noise_alone_seldom_changes_level_and_one_odd_run_never_does(seed: int) 
     assert change_points([*level[:20], *(level[20:] + 10)]) == [20]
 
 
+def test_two_runs_suffice_for_a_count_and_not_for_a_time() -> None:
+    assert change_points([10752, 12288], exact=True) == [1]
+    assert change_points([1000.0, 1500.0]) == []
+
+
 def test_an_empty_textfile_is_not_written_over_a_folder(tmp_path: Path) -> None:
     from dropgate.errors import InputError
 
