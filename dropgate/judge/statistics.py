@@ -10,6 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 RESAMPLES = 9_999
+DRAWN_AT_ONCE = 5_000_000
+"""Prompts, over all resamples of a batch: 160 MB of counts."""
 SEED = 20260901
 """Of the bootstrap: the same evidence gives the same interval, to the last digit."""
 
@@ -116,7 +118,7 @@ def _bootstrap_lower(sides: np.ndarray, level: float) -> float:
             paired=True,
             vectorized=True,
             n_resamples=RESAMPLES,
-            batch=500,
+            batch=max(1, min(500, DRAWN_AT_ONCE // sides.shape[2])),
             alternative="greater",
             confidence_level=1 - level,
             method="percentile",
