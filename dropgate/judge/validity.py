@@ -182,8 +182,13 @@ def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
 
 def _judge_path(baseline: PhaseView, candidate: PhaseView) -> Check:
     """Check that hits were made where the phase is about them, and none where it is not."""
-    hits = [sum(record.cached_tokens or 0 for record in view.phase.requests) for view in (baseline, candidate)]
-    seen = f"{tokens(hits[0])} in the baseline, {tokens(hits[1])} in the candidate"
+    cached = [[record.cached_tokens or 0 for record in view.phase.requests] for view in (baseline, candidate)]
+    stem = f"{baseline.name}.pair"
+    seen = f"{tokens(sum(cached[0]))} in the baseline, {tokens(sum(cached[1]))} in the candidate"
     if baseline.name == COLD_PHASE:
-        return valid(f"{baseline.name}.pair.cold_path", not any(hits), "0 cached tokens in both variants", seen)
-    return valid(f"{baseline.name}.pair.hit_path", any(hits), "cached tokens in at least one variant", seen)
+        return valid(f"{stem}.cold_path", not any(map(any, cached)), "0 cached tokens in both variants", seen)
+    if baseline.name == HIT_PHASE:
+        missed = [sum(not count for count in side) for side in cached]
+        missing = f"{missed[0]} requests without any in the baseline, {missed[1]} in the candidate"
+        return valid(f"{stem}.hit_path", not any(missed), "cached tokens in every request of both variants", missing)
+    return valid(f"{stem}.hit_path", any(map(any, cached)), "cached tokens in at least one variant", seen)
