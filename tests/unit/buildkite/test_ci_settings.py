@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN
 from ci_world import World
 
 import buildkite.ci_command.__main__ as entry
 from buildkite.ci_command import config
 from buildkite.ci_command.redact import Redactor, code_span, one_line
+from tests.support.ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / ".github" / "workflows" / "ci-command.yml"
