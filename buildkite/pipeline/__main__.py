@@ -61,12 +61,12 @@ def _generate(_: argparse.Namespace) -> int:
     """Record the plan, then upload. A plan that cannot be made is recorded too: the verdict step says why."""
     from buildkite.pipeline.generate import pipeline  # here, since no other command should wait for the SDK
 
-    plan = _plan()
+    plan, folder = _plan(), os.environ.get("DROPGATE_FOLDER", "")
     try:
-        document = pipeline(plan)
+        document = pipeline(plan, folder)
     except InputError as error:
         plan = _no_plan(error)
-        document = pipeline(plan)
+        document = pipeline(plan, folder)
     save_plan(plan)
     text = json.dumps(document, indent=1)
     sys.stdout.write(f"{text}\n")

@@ -23,7 +23,8 @@ setup ci lint:
 unit:
 \t.venv/bin/python -m pytest -q -p no:cacheprovider stand_in_tests.py
 """
-TESTS = "import pytest\n\n@pytest.mark.replay\ndef test_one():\n    pass\n"
+TESTS = "import pytest\n\n@pytest.mark.cpu\n@pytest.mark.replay\ndef test_one():\n    pass\n"
+CONFTEST = "def pytest_addoption(parser):\n    parser.addoption('--require')\n"
 DROPGATE = """#!/usr/bin/env bash
 set -eu  # dropgate run|replay NAME --out DIR
 mkdir -p "$4"
@@ -49,8 +50,10 @@ class Cheap(Build):
             (self.checkout / name).symlink_to(ROOT / name)
         (self.checkout / "Makefile").write_text(MAKEFILE)
         (self.checkout / "stand_in_tests.py").write_text(TESTS)
-        (self.checkout / "tests/replay").mkdir(parents=True)
-        (self.checkout / "tests/replay/test_stand_in.py").write_text(TESTS)
+        for name in ("replay", "e2e"):
+            (self.checkout / "tests" / name).mkdir(parents=True)
+            (self.checkout / "tests" / name / f"test_{name}.py").write_text(TESTS)
+        (self.checkout / "conftest.py").write_text(CONFTEST)
         for name in (".venv", ".venv-ci"):
             script(self.checkout / name / "bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         script(self.checkout / ".venv/bin/dropgate", DROPGATE)
@@ -67,9 +70,10 @@ CODES = {"pass": 0, "fail": 1, "invalid": 75}
 @pytest.mark.parametrize("said", CODES)
 def test_cpu_keeps_the_exit_code_and_uploads_everything(build: Build, said: str) -> None:
     assert build.run("cpu", ENGINE_SAYS=said) == CODES[said], build.output
-    stem = "ci-out/cpu/tiny_eagle3_cpu"
+    left = {"tiny_eagle3_cpu": ("engine.log", "junit.xml", "report.md", "verdict.json")}
+    left["tests"] = ("junit.xml", "verdict.json")
     assert build.artifacts("cpu").keys() == {
-        f"{stem}/{name}" for name in ("engine.log", "junit.xml", "report.md", "verdict.json")
+        f"ci-out/cpu/{report}/{name}" for report, names in left.items() for name in names
     }
     assert build.verdict("cpu", "tiny_eagle3_cpu")["verdict"] == said
 
