@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ unit:
 \t.venv/bin/python -m pytest -q -p no:cacheprovider stand_in_tests.py
 """
 TESTS = "import pytest\n\n@pytest.mark.cpu\n@pytest.mark.replay\ndef test_one():\n    pass\n"
+PYTHON = f'#!/bin/bash\nexec {sys.executable} "${{@/#-n2/-n0}}"\n'  # one test needs no workers
 CONFTEST = "def pytest_addoption(parser):\n    parser.addoption('--require')\n"
 DROPGATE = """#!/usr/bin/env bash
 set -eu  # dropgate run|replay NAME --out DIR
@@ -54,8 +56,9 @@ class Cheap(Build):
             (self.checkout / "tests" / name).mkdir(parents=True)
             (self.checkout / "tests" / name / f"test_{name}.py").write_text(TESTS)
         (self.checkout / "conftest.py").write_text(CONFTEST)
+        (self.checkout / "pytest.ini").write_text("[pytest]\nmarkers =\n    cpu\n    replay\n")
         for name in (".venv", ".venv-ci"):
-            script(self.checkout / name / "bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+            script(self.checkout / name / "bin/python", PYTHON)
         script(self.checkout / ".venv/bin/dropgate", DROPGATE)
 
 
@@ -187,6 +190,37 @@ def test_a_change_that_plans_less_than_the_default_branch_asks_for_is_invalid(bu
     plan.write_text(json.dumps(fewer))
     assert build.run("verdict") == 75
     assert "| invalid | choice | not planned: replay/dflash |" in build.output
+    assert world.github.statuses[-1]["state"] == "error"
+
+
+def two_commits(folder: Path, name: str) -> dict[str, str]:
+    """Make a repository whose second commit adds one file, and return what a build of that commit is told."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    folder.mkdir()
+    git("init")
+    git("commit", "--allow-empty", "-m", "base")
+    base = git("rev-parse", "HEAD")
+    (folder / name).write_text("x")
+    git("add", "-A")
+    git("commit", "-m", "head")
+    commits = {"DROPGATE_HEAD_SHA": git("rev-parse", "HEAD"), "DROPGATE_BASE_SHA": base}
+    return {**commits, "DROPGATE_LANES": "auto", "BUILDKITE_BUILD_CHECKOUT_PATH": str(folder)}
+
+
+def test_documentation_passes_at_once_and_code_never_does(build: Build, world: World, tmp_path: Path) -> None:
+    build.env |= replay_of(world.github) | two_commits(tmp_path / "docs", "README.md")
+    assert [build.run(step) for step in ("generate", "verdict")] == [0, 0], build.output
+    [step] = json.loads((build.agent / "pipeline.json").read_text())["steps"]
+    assert step["key"] == "verdict"
+    assert (world.github.statuses[-1]["state"], world.github.statuses[-1]["context"]) == ("success", "dropgate")
+    code = two_commits(tmp_path / "code", "scheduler.py")
+    plan = {"why": "none needed, says the change", "head": code["DROPGATE_HEAD_SHA"]}
+    (build.agent / "meta-data/dropgate-plan").write_text(json.dumps(plan))
+    assert build.run("verdict", **code) == 75
     assert world.github.statuses[-1]["state"] == "error"
 
 
