@@ -34,7 +34,7 @@ def markdown_judgement(heading: str, judgement: Judgement, facts: Sequence[str])
     """Return the report of a judgement that no server's evidence stands behind: heading, tables, facts, checks."""
     title = "; ".join(line.rstrip(".") for line in heading.splitlines())
     tables = _table(judgement, None) if judgement.metrics else ["No workload of this layout is scenario A's."]
-    shown = ["", *(f"- {fact}" for fact in facts)] if facts else []
+    shown = ["", *(f"- {' '.join(fact.split())}" for fact in facts)] if facts else []
     lines = [f"## dropgate: {judgement.verdict}", "", title, "", *tables, *shown, "", *_checks(judgement)]
     return "\n".join(lines) + "\n"
 
