@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dropgate.evidence import Evidence, PhaseEvidence, RequestRecord
+from dropgate.evidence import EngineFacts, Evidence, PhaseEvidence, RequestRecord
 from dropgate.judge.verdict import Check, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import PREEMPTIONS, PROMPT_TOKENS_BY_SOURCE, SUCCESS
@@ -36,10 +36,14 @@ def judge_run(evidence: Evidence) -> list[Check]:
     )
     shown = ", ".join(f"{name}: {version or 'unknown'}" for name, version in reported.items()) or "no server answered"
     checks.append(valid("engine.version", same, f"{expected} from every server", shown))
-    if asked := evidence.engine.asked_commit:
-        seen = evidence.engine.commit
-        checks.append(valid("engine.commit", same_commit(asked, seen), asked, seen or "unknown"))
-    return checks
+    return checks + judge_commit(evidence.engine)
+
+
+def judge_commit(engine: EngineFacts) -> list[Check]:
+    """Check that the engine is of the commit that was asked for; no check where none was."""
+    if not (asked := engine.asked_commit):
+        return []
+    return [valid("engine.commit", same_commit(asked, engine.commit), asked, engine.commit or "unknown")]
 
 
 def same_commit(asked: str, seen: str | None) -> bool:

@@ -37,7 +37,12 @@ def save_document(folder: Path, document: dict[str, Any]) -> None:
 
 def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
     """Write report.md and return its path."""
-    _replace(folder / REPORT, markdown_report(evidence, judgement, reference_of(evidence)))
+    return save_markdown(folder, markdown_report(evidence, judgement, reference_of(evidence)))
+
+
+def save_markdown(folder: Path, text: str) -> Path:
+    """Write report.md and return its path."""
+    _replace(folder / REPORT, text)
     return folder / REPORT
 
 
