@@ -12,12 +12,11 @@ from dropgate.engine.server import Server, wait_ready
 from dropgate.evidence import Evidence, QuestionSet
 from dropgate.judge import Verdict, judge
 from dropgate.law import VariantName
-from dropgate.run import tokenised
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 from dropgate.workload.questions import GENERATED, load_questions
 from tests.support.broken_models import broken, noisy, nudged, zeroed
-from tests.support.engines import ROOT, measured, run_dropgate
+from tests.support.engines import ROOT, measured, run_dropgate, tokenised
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]
 GSM8K = ROOT.parent / "shared" / "data" / "gsm8k" / "test.jsonl"

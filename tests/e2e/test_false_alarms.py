@@ -10,12 +10,11 @@ from dropgate.engine.interpreter import describe_engine
 from dropgate.engine.server import Server, wait_ready
 from dropgate.judge import Verdict, judge
 from dropgate.law import VariantName
-from dropgate.run import tokenised
 from dropgate.scenario import load_scenario
 from dropgate.variants import variant
 from dropgate.workload.questions import GENERATED, Questions, load_questions
 from tests.e2e.test_acceptance import GSM8K
-from tests.support.engines import measured
+from tests.support.engines import measured, tokenised
 
 pytestmark = [pytest.mark.cpu, pytest.mark.slow, pytest.mark.xdist_group("engines")]
 RUNS = int(os.environ.get("N", "20"))
