@@ -9,8 +9,9 @@ READY  := $(VENV)/.ready
 CI     := .venv-ci
 
 # Not installed: torchvision, torchaudio and torchcodec as PyPI has them cannot be imported beside the CPU build of torch
-# and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
-LEFT_OUT := torch torchvision torchaudio torchcodec triton
+# and then break transformers' model imports; triton (1 GB) has no CPU backend; transformers imports scikit-learn where it
+# finds it, two seconds in every process of an engine, and lm-eval does without. torch comes from TORCH above.
+LEFT_OUT := torch torchvision torchaudio torchcodec triton scikit-learn joblib threadpoolctl
 
 .PHONY: setup ci gate gate-full replay test unit lint bench false-alarms replay-matrix lock clean
 
