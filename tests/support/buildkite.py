@@ -57,11 +57,21 @@ class Build:
 
 
 def survivors(process: subprocess.Popen[str]) -> list[list[str]]:
-    """The command lines of whatever a job started that still runs: all of it is in the job's session."""
+    """The command lines of whatever a job started that still runs: all of it is in the job's session.
+
+    What was killed a moment ago is given a moment to be gone.
+    """
+    deadline = time.monotonic() + 3
+    while (found := _running(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def _running(session: int) -> list[list[str]]:
     found = []
     for one in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            if os.getsid(one.pid) == process.pid and one.status() != psutil.STATUS_ZOMBIE:
+            if os.getsid(one.pid) == session and one.status() != psutil.STATUS_ZOMBIE:
                 found.append(one.cmdline())
     return found
 
