@@ -9,10 +9,11 @@ READY  := $(VENV)/.ready
 CI     := .venv-ci
 
 # Not installed: torchvision, torchaudio and torchcodec as PyPI has them cannot be imported beside the CPU build of torch
-# and then break transformers' model imports; triton (1 GB) has no CPU backend. torch comes from TORCH above.
-LEFT_OUT := torch torchvision torchaudio torchcodec triton
+# and then break transformers' model imports; triton (1 GB) has no CPU backend; transformers imports scikit-learn where it
+# finds it, two seconds in every process of an engine, and lm-eval does without. torch comes from TORCH above.
+LEFT_OUT := torch torchvision torchaudio torchcodec triton scikit-learn joblib threadpoolctl
 
-.PHONY: setup ci gate replay test unit browser lint bench replay-matrix lock clean
+.PHONY: setup ci gate gate-full replay test unit browser lint bench false-alarms replay-matrix lock clean
 
 setup: $(READY)
 
@@ -34,10 +35,15 @@ $(CI)/.ready: requirements/ci.in requirements/cpu.lock
 	$(CI)/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements/cpu.lock -r requirements/ci.in
 	@touch $@
 
-# The embedded default: every layout on vLLM's scheduler, then scenario A's protocol on a real engine on two CPU cores.
-gate: $(READY)
+# The embedded default: every layout on vLLM's scheduler, then scenarios A and B on a real engine on two CPU cores.
+gate: QUESTIONS ?= 200
+gate gate-full: $(READY)
 	$(BIN)/dropgate replay
 	$(BIN)/dropgate run tiny_eagle3_cpu
+	$(BIN)/dropgate run tiny_eagle3_cpu_gsm8k --set workloads.gsm8k.questions=$(QUESTIONS)
+
+# All of GSM8K's test questions.
+gate-full: QUESTIONS := 1319
 
 replay: $(READY)
 	$(BIN)/dropgate replay
@@ -46,8 +52,6 @@ test: lint
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
 	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
-	@if $(HAS_CHROMIUM) || { $(CAN_INSTALL); }; then $(MAKE) browser; else \
-	  echo "NOT RUN: tests/browser need chromium; install it, then: make browser"; fi
 
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -n 2
@@ -81,6 +85,11 @@ replay-matrix: $(READY) $(MATRIX:%=.venv-%/.ready)
 	  || .venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --index-url $(TORCH_CPU_INDEX) '$(TORCH)'
 	$(BIN)/uv pip install --quiet --python .venv-$*/bin/python --no-deps -r .venv-$*/lock
 	@touch $@
+
+# A/A: how many of N runs of two equal variants are not a pass.
+N ?= 20
+false-alarms: $(READY)
+	N=$(N) $(BIN)/python -m pytest tests/e2e/test_false_alarms.py -s
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --index-strategy unsafe-best-match --extra-index-url $(TORCH_CPU_INDEX) \

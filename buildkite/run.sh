@@ -28,6 +28,7 @@ upload() {
 # Ask the lane to end, upload what there is when it has ended or the grace is over, and leave nothing running.
 stop() {
     trap '' TERM INT HUP
+    child=${child:-$(jobs -p)} # a signal may come between a command's start and the note of its id
     if [[ -n $child ]]; then
         kill -TERM -- "-$child" 2>/dev/null || true
         for ((tenths = 0; tenths < grace_s * 10; tenths++)); do

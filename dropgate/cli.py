@@ -18,7 +18,6 @@ from dropgate import __version__, compare
 from dropgate.again import send_again
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
-from dropgate.engine.interpreter import COMMIT_VARIABLE, asked_commit, describe_engine
 from dropgate.errors import (
     EXIT_BAD_INPUT,
     EXIT_FAIL,
@@ -27,13 +26,11 @@ from dropgate.errors import (
     EXIT_PASS,
     DropgateError,
     InputError,
-    UnmetNeedError,
 )
 from dropgate.evidence import Evidence
 from dropgate.evidence_folder import EvidenceFolder, load_evidence, write_new
 from dropgate.history import command as history
 from dropgate.judge import Judgement, Verdict, judge
-from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
 from dropgate.plan import plan_text
 from dropgate.rates import write_rates
@@ -41,7 +38,16 @@ from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matri
 from dropgate.replay.judgement import replay_document, replay_facts, replay_heading, replay_judgement
 from dropgate.replay.run import Outcome, replay_names, run_replays
 from dropgate.report.document import verdict_document
-from dropgate.report.save import VERDICT, document_text, reference_of, save_document, save_report, save_verdict
+from dropgate.report.markdown import markdown_judgement
+from dropgate.report.save import (
+    VERDICT,
+    document_text,
+    reference_of,
+    save_document,
+    save_markdown,
+    save_report,
+    save_verdict,
+)
 from dropgate.report.tables import result_tables
 from dropgate.report.terminal import print_judgement, print_result
 from dropgate.run import preflight, run
@@ -194,7 +200,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     known = ", ".join(replay_names())
     parser.description = f"Drive vLLM's real scheduler and KV cache without a model. Layouts: {known}."
     parser.add_argument("names", metavar="NAME", nargs="*", help="names, or paths to a .yaml (default: every layout)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="save replay.json and verdict.json to DIR, or DIR/NAME")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="save evidence, verdict and report to DIR, or DIR/NAME")
     parser.add_argument(
         "--write-reference",
         action="store_true",
@@ -218,7 +224,6 @@ def _replay(options: argparse.Namespace) -> int:
         for path in write_references(names):
             sys.stdout.write(f"{path}\n")
         return EXIT_PASS
-    _require_asked_commit()
     verdicts = []
     for outcome in run_replays(names):
         folder = options.out and (options.out / outcome.seen.scenario if len(names) > 1 else options.out)
@@ -228,15 +233,11 @@ def _replay(options: argparse.Namespace) -> int:
     return combine(verdicts).exit_code
 
 
-def _require_asked_commit() -> None:
-    if (asked := asked_commit()) and not same_commit(asked, seen := describe_engine().commit):
-        raise UnmetNeedError(f"{COMMIT_VARIABLE} asks for an engine of commit {asked}; this one is of {seen or 'none'}")
-
-
 def _report_replay(outcome: Outcome, folder: Path | None, as_json: bool = False, quiet: bool = False) -> Verdict:
     judgement = replay_judgement(outcome)
     if folder:
         save_document(folder, replay_document(outcome, judgement))
+        save_markdown(folder, markdown_judgement(replay_heading(outcome), judgement, replay_facts(outcome)))
     if as_json:
         sys.stdout.write(document_text(replay_document(outcome, judgement)))
         return judgement.verdict

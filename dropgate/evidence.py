@@ -108,7 +108,8 @@ class AccuracyEvidence(Frozen):
     rows: int
     """Questions that were to be scored."""
     sha256: str
-    command: list[str]
+    model_args: dict[str, str | int]
+    """Of lm-eval's ``local-completions``."""
     exit_code: int | None
     """``None``: it was ended at its deadline."""
     error: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,11 +140,14 @@ class _Run:
             together = [[name] for name in names]
         for group in together:
             with ExitStack() as stack:
+                # Entered first and so left last: its threads end once their servers have.
+                pool = stack.enter_context(ThreadPoolExecutor(len(group), thread_name_prefix="server"))
                 servers = [stack.enter_context(self._server(name)) for name in group]
                 self.narrator.say(f"booting {' and '.join(group)}: vLLM {self.identity.version}")
                 wait_ready(servers, self.narrator.say)
                 for server in servers:
-                    self._work(server)
+                    self._work_timed(server)
+                self._work_together(servers, pool, stack)
                 self.narrator.say("stopping " + " and ".join(group))
                 stop_together(servers)
 
@@ -152,24 +156,62 @@ class _Run:
         self.servers[name] = Server(self.scenario, variant(self.scenario, name), self.identity.python, log)
         return self.servers[name]
 
-    def _work(self, server: Server) -> None:
-        name = server.variant.name
-        if self.prepared.questions and self.questions is None:
-            self.questions = tokenised(server, self.scenario, self.prepared.questions)
-            self.folder.save_questions(self.questions)
+    def _work_timed(self, server: Server) -> None:
+        """Run scenario A, whose times are compared: on one server after the other."""
+        name, work = server.variant.name, self.scenario.workloads.prefix
+        if work is None or name == "oracle":
+            return
+        plan = prefix_plan(work, control=name == "baseline")
+        with self.narrator.counting(f"{name}: {plan.requests} requests", plan.requests) as done:
+            self._run_phase(server, "prefix", plan, done)
+
+    def _work_together(self, servers: Sequence[Server], pool: ThreadPoolExecutor, stack: ExitStack) -> None:
+        """Run scenario B, of which only counts and answers are compared: on all servers at once."""
+        work = self.scenario.workloads.gsm8k
+        if work is None or self.prepared.questions is None:
+            return
+        if self.questions is None:
+            self.questions = question_set(self.prepared.questions, work, servers[0].tokenize)
             self.rates = known_rates(self.scenario, self.questions.sha256, len(self.questions.token_ids))
-        for workload, plan in phase_plans(self.scenario, name, self.questions).items():
-            with self.narrator.counting(f"{name}, {workload}: {plan.requests} requests", plan.requests) as done:
-                phase = measure_phase(server, self.scenario, plan, self.clock, done)
-            self.phases.setdefault(name, {})[workload] = phase
-            self.folder.save_phase(name, workload, phase)
-            server.require_alive("during the requests")
-        if self.prepared.scored and name != "oracle":
-            self.narrator.say(f"{name}, accuracy: lm-eval")
-            log = self.folder.path / name / "lm_eval.log"
-            self.accuracy[name] = score(server, self.scenario, self.prepared.scored, log, self.clock)
-            self.folder.save_accuracy(name, self.accuracy[name])
-            server.require_alive("during lm-eval")
+            self.folder.save_questions(self.questions)
+        plans = {server.variant.name: gsm8k_plans(work, self.questions, server.variant.name) for server in servers}
+        total = sum(plan.requests for phases in plans.values() for plan in phases.values())
+        scorers = {name: self._scorer(name, stack) for name in plans if self.prepared.scored and name != "oracle"}
+        with self.narrator.counting(f"GSM8K, {' and '.join(plans)}: {total} requests", total) as done:
+
+            def ask(server: Server) -> None:
+                name = server.variant.name
+                for workload, plan in plans[name].items():
+                    self._run_phase(server, workload, plan, done)
+                if name in scorers:
+                    self._score(server, scorers[name])
+
+            for finished in as_completed([pool.submit(ask, server) for server in servers]):
+                finished.result()
+
+    def _run_phase(self, server: Server, workload: str, plan: Plan, done: Callable[[], None]) -> None:
+        name = server.variant.name
+        phase = measure_phase(server, self.scenario, plan, self.clock, done)
+        self.phases.setdefault(name, {})[workload] = phase
+        self.folder.save_phase(name, workload, phase)
+        server.require_alive("during the requests")
+
+    def _scorer(self, name: ServerName, stack: ExitStack) -> OwnedProcess:
+        owned = OwnedProcess(self.folder.path / name / "lm_eval.log", stop_grace_s=1)
+        stack.callback(owned.stop)
+        return owned
+
+    def _score(self, server: Server, owned: OwnedProcess) -> None:
+        """Let lm-eval score one server, with an empty cache."""
+        work, scored = self.scenario.workloads.gsm8k, self.prepared.scored
+        assert work is not None  # noqa: S101
+        assert scored is not None  # noqa: S101
+        deadlines, name = self.scenario.deadlines, server.variant.name
+        server.reset_prefix_cache()
+        target = Target(server.url, server.address.served_name, deadlines.request, self.clock)
+        self.accuracy[name] = measure_accuracy(target, work, scored, owned, deadlines.accuracy)
+        self.folder.save_accuracy(name, self.accuracy[name])
+        server.require_alive("during lm-eval")
 
     def evidence(self, peak_memory_gib: float) -> Evidence:
         """Put together all that was seen."""
@@ -201,40 +243,12 @@ class _Run:
         )
 
 
-def tokenised(server: Server, scenario: Scenario, questions: Questions) -> QuestionSet:
-    """Turn scenario B's questions into token ids by one server's tokenizer, so that all are sent the very same."""
-    assert scenario.workloads.gsm8k is not None  # noqa: S101
-    return question_set(questions, scenario.workloads.gsm8k, server.tokenize)
-
-
-def phase_plans(scenario: Scenario, name: ServerName, questions: QuestionSet | None) -> dict[str, Plan]:
-    """Return what one server is sent, phase by phase."""
-    plans = {}
-    if scenario.workloads.prefix and name != "oracle":
-        plans["prefix"] = prefix_plan(scenario.workloads.prefix, control=name == "baseline")
-    if scenario.workloads.gsm8k and questions:
-        plans |= gsm8k_plans(scenario.workloads.gsm8k, questions, name)
-    return plans
-
-
 def measure_phase(
     server: Server, scenario: Scenario, plan: Plan, clock: Clock, on_done: Callable[[], None] = lambda: None
 ) -> PhaseEvidence:
     """Run one phase on a server that is ready."""
     target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
     return run_phase(server, target, plan, scenario.deadlines.settle, on_done)
-
-
-def score(server: Server, scenario: Scenario, questions: Questions, log: Path, clock: Clock) -> AccuracyEvidence:
-    """Let lm-eval score one server that is ready, with an empty cache."""
-    assert scenario.workloads.gsm8k is not None  # noqa: S101
-    target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
-    server.reset_prefix_cache()
-    owned = OwnedProcess(log, stop_grace_s=1)
-    try:
-        return measure_accuracy(target, scenario.workloads.gsm8k, questions, owned, scenario.deadlines.accuracy)
-    finally:
-        owned.stop()
 
 
 def server_facts(server: Server, offset_s: float) -> ServerFacts:

@@ -19,7 +19,8 @@ from buildkite.pipeline.choice import AUTO, Choice, choose, touched_files
 from buildkite.pipeline.lane import EXITS, VERDICT, LaneRun
 from buildkite.pipeline.nodes import master_address
 from buildkite.pipeline.plan import OUT, Plan, make_plan, read_plan, save_plan
-from buildkite.pipeline.verdict import deliver, judge_build, summarize
+from buildkite.pipeline.verdict import deliver, judge_build, judge_choice, summarize
+from buildkite.pipeline.waiting import wait_for
 from dropgate.errors import EXIT_BAD_INPUT, EXIT_INVALID, EXIT_PASS, InputError
 
 ANNOTATION = "annotation.md"
@@ -60,12 +61,12 @@ def _generate(_: argparse.Namespace) -> int:
     """Record the plan, then upload. A plan that cannot be made is recorded too: the verdict step says why."""
     from buildkite.pipeline.generate import pipeline  # here, since no other command should wait for the SDK
 
+    plan, folder = _plan(), os.environ.get("DROPGATE_FOLDER", "")
     try:
-        plan = make_plan(_choose(), os.environ)
-        document = pipeline(plan)
+        document = pipeline(plan, folder)
     except InputError as error:
-        plan = Plan(why="no lane was chosen", head=os.environ.get("DROPGATE_HEAD_SHA"), problem=str(error))
-        document = pipeline(plan)
+        plan = _no_plan(error)
+        document = pipeline(plan, folder)
     save_plan(plan)
     text = json.dumps(document, indent=1)
     sys.stdout.write(f"{text}\n")
@@ -74,6 +75,17 @@ def _generate(_: argparse.Namespace) -> int:
         agent.annotate(announcement(plan), "info")
         agent.upload_pipeline(text)
     return EXIT_PASS
+
+
+def _plan() -> Plan:
+    try:
+        return make_plan(_choose(), os.environ)
+    except InputError as error:
+        return _no_plan(error)
+
+
+def _no_plan(error: InputError) -> Plan:
+    return Plan(why="no lane was chosen", head=os.environ.get("DROPGATE_HEAD_SHA"), problem=str(error))
 
 
 def _choose() -> Choice:
@@ -96,9 +108,14 @@ def _master_address(_: argparse.Namespace) -> int:
 
 def _verdict(options: argparse.Namespace) -> int:
     plan, head = read_plan(), os.environ.get("DROPGATE_HEAD_SHA") or None
-    root = _fetch(plan, options.out / "artifacts") if agent.present() else Path()
+    in_ci, root = agent.present(), Path()
+    if in_ci:
+        wait_for(plan.lanes if plan else [])
+        root = _fetch(plan, options.out / "artifacts")
     delivered = deliver(plan, root, head)
     checks = judge_build(plan, delivered, _outcomes(plan), head)
+    if in_ci:  # by hand, the plan is made from the same files
+        checks += judge_choice(plan, _plan())
     verdict, document = summarize(checks)
     whole = options.out / ANNOTATION
     text = annotation(plan, verdict, checks, delivered)

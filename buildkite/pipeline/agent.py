@@ -50,10 +50,19 @@ def download(pattern: str, folder: Path, step: str) -> bool:
     return True
 
 
+def state(step: str) -> str:
+    """Return where a step is, such as running or finished; empty when the agent cannot tell."""
+    return _attribute(step, "state")
+
+
 def outcome(step: str) -> str:
     """Return how a step ended: passed, hard_failed, soft_failed or errored; empty when the agent cannot tell."""
+    return _attribute(step, "outcome")
+
+
+def _attribute(step: str, name: str) -> str:
     try:
-        return _run("step", "get", "outcome", "--step", step).strip()
+        return _run("step", "get", name, "--step", step).strip()
     except AgentError:
         return ""
 

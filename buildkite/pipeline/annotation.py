@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from buildkite.ci_command.status import Check, Verdict
+from buildkite.pipeline.lane import VERDICT
 from buildkite.pipeline.plan import Plan
 from buildkite.pipeline.verdict import Delivered, section
 
@@ -58,21 +63,38 @@ def _checks(checks: Sequence[Check]) -> list[str]:
 
 def _engines(reports: Iterable[Delivered]) -> list[str]:
     rows = []
-    for report in reports:
-        engine, change = section(report.document, "engine"), section(report.document, "change")
+    for name, document in chain.from_iterable(map(_documents, reports)):
+        engine, change = section(document, "engine"), section(document, "change")
         if engine:
             cells = (engine.get("version"), engine.get("commit"), change.get("head"), change.get("base"))
-            rows.append([report.name, *(str(cell or NONE) for cell in cells)])
+            rows.append([name, *(str(cell or NONE) for cell in cells)])
     return _table(["report", "vLLM", "its commit", "head", "base"], rows) if rows else []
 
 
 def _report(report: Delivered) -> list[str]:
-    found = sorted(report.folder.rglob(REPORT)) if report.folder else []
+    """Return every report that was left, as it is: whichever tables a run has, it writes them itself."""
     lines: list[str] = []
-    for path in found:
+    for name, path in _found(report, REPORT):
         text = path.read_text(encoding="utf-8", errors="replace").rstrip()
-        lines += [f"### {report.name}", "", text, ""]
+        lines += [f"### {name}", "", text, ""]
     return lines
+
+
+def _documents(report: Delivered) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the report's verdict.json, and those of the runs below it: a lane of tests has one a test."""
+    yield report.name, report.document
+    for name, path in _found(report, VERDICT):
+        if name == report.name:
+            continue
+        with suppress(ValueError):
+            document = json.loads(path.read_bytes())
+            yield name, document if isinstance(document, dict) else {}
+
+
+def _found(report: Delivered, file: str) -> Iterator[tuple[str, Path]]:
+    """Yield files of this name in the report's folder and below, each with its folder as name."""
+    for path in sorted(report.folder.rglob(file)) if report.folder else []:
+        yield str(PurePosixPath(report.name, path.parent.relative_to(report.folder or path))), path
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> list[str]:

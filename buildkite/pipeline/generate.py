@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from importlib.resources import files as package_files
 from typing import Any
 
@@ -19,8 +20,10 @@ SCHEMA: dict[str, Any] = json.loads(package_files("buildkite_sdk").joinpath("sch
 """https://github.com/buildkite/pipeline-schema, as the SDK brings it."""
 
 
-def pipeline(plan: Plan) -> dict[str, Any]:
+def pipeline(plan: Plan, folder: str = "") -> dict[str, Any]:
     """Return the steps of the planned lanes and the verdict step, which waits for all of them, however they end.
+
+    ``folder`` is where in the checkout this suite is; empty for its root.
 
     Raises:
         InputError: a step is not what Buildkite's schema allows.
@@ -32,7 +35,21 @@ def pipeline(plan: Plan) -> dict[str, Any]:
     steps.append({**verdict, "depends_on": waits} if waits else verdict)
     queues = files.queues()
     on_queues = [{**step, "agents": {"queue": queues[step["agents"]["queue"]]}} for step in steps]
-    return validated({"steps": on_queues})
+    return validated({"steps": [_within(folder, step) for step in on_queues]})
+
+
+def _within(folder: str, step: dict[str, Any]) -> dict[str, Any]:
+    """Let a step's commands find the suite from the root of the checkout, where Buildkite runs them."""
+    if not folder:
+        return step
+    script = "buildkite/run.sh "
+    placed = f"{shlex.quote(folder)}/{script}"
+    changed: dict[str, Any] = {}
+    if "command" in step:
+        changed["command"] = step["command"].replace(script, placed)
+    if "commands" in step:
+        changed["commands"] = [command.replace(script, placed) for command in step["commands"]]
+    return {**step, **changed}
 
 
 def validated(document: dict[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,10 @@ def _checks(report: Report, code: int | None, folder: Path, found: tuple[Verdict
         said = f"{VERDICT}: {found[0].value}" if found else f"no readable {VERDICT}"
         return [_check("command.verdict", "invalid", "a verdict and the exit code of it", f"{said}, exit code {code}")]
     if report.verdict == "exit":
-        return [_check("command.exit", "fail" if code else "pass", "exit code 0", f"exit code {code}")]
+        verdict = (
+            "invalid" if code < 0 else "fail" if code else "pass"
+        )  # below 0: killed by a signal, so it said nothing
+        return [_check("command.exit", verdict, "exit code 0", f"exit code {code}")]
     return _from_junit(code, folder)
 
 

@@ -50,8 +50,8 @@ def _find(root: Path, folder: str, head: str | None) -> Delivered:
         return Delivered(name, Verdict.INVALID, str(error))
     document = json.loads(content)
     of = section(document, "change").get("head")
-    if head and of and of != head:
-        return Delivered(name, Verdict.INVALID, f"it is of commit {of}, not of {head}")
+    if head and of != head:
+        return Delivered(name, Verdict.INVALID, f"it is of {f'commit {of}' if of else 'no commit'}, not of {head}")
     return Delivered(name, verdict, reason, document, place)
 
 
@@ -89,6 +89,24 @@ def _judge_plan(plan: Plan | None, head: str | None) -> Check:
     if plan.needed and not plan.lanes:
         return _check("plan", Verdict.INVALID, expected, f"no agents here for {', '.join(plan.needed)}")
     return _check("plan", Verdict.PASS, expected, f"{', '.join(plan.lanes) or 'none'}: {plan.why}")
+
+
+def judge_choice(plan: Plan | None, own: Plan) -> list[Check]:
+    """Hold the build's plan against the verdict step's ``own``, made from the default branch's files.
+
+    The build's plan comes from the change itself, and one that drops a lane, or a report of it, would judge itself by
+    less.
+    """
+    if plan is None or plan.problem:
+        return []
+    expected = "every report that the default branch asks for"
+    if own.problem:
+        return [_check("choice", Verdict.INVALID, expected, own.problem)]
+    asked = [folder for folders in own.reports.values() for folder in folders]
+    promised = {folder for folders in plan.reports.values() for folder in folders}
+    if left := [folder.removeprefix(f"{OUT}/") for folder in asked if folder not in promised]:
+        return [_check("choice", Verdict.INVALID, expected, f"not planned: {', '.join(left)}")]
+    return [_check("choice", Verdict.PASS, expected, f"all {len(asked)} are planned")]
 
 
 def summarize(checks: list[Check]) -> tuple[Verdict, dict[str, Any]]:

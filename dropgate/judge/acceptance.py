@@ -7,9 +7,8 @@ from dataclasses import asdict
 
 from dropgate.evidence import ReferenceRates, RequestRecord
 from dropgate.judge.identities import accepted_per_position, equal, judge_identities
-from dropgate.judge.prefix import judge_hits
 from dropgate.judge.statistics import RateDifference, rate_difference
-from dropgate.judge.validity import ACCEPTANCE_PHASES, COLD_PHASE
+from dropgate.judge.validity import ACCEPTANCE_PHASES
 from dropgate.judge.verdict import Check, Outcome, Verdict, passes, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, DRAFTS
@@ -23,8 +22,6 @@ def judge_acceptance(
 ) -> Outcome:
     """Judge that the candidate's rate is not lower than the baseline's by the margin; counts first, then the rates."""
     checks = [check for view in (baseline, candidate) for check in _judge_counts(view, draft_length)]
-    if baseline.name != COLD_PHASE:
-        checks += judge_hits(baseline, candidate)
     if any(check.verdict is Verdict.INVALID for check in checks):
         return Outcome(checks)
     sides = [_per_prompt(view.phase.requests) for view in (baseline, candidate)]

@@ -10,8 +10,8 @@ from dropgate.judge.accuracy import judge_accuracy
 from dropgate.judge.answers import judge_answers
 from dropgate.judge.identities import judge_identities
 from dropgate.judge.outputs import judge_outputs
-from dropgate.judge.prefix import judge_prefix
-from dropgate.judge.validity import ACCEPTANCE_PHASES
+from dropgate.judge.prefix import judge_hits, judge_prefix
+from dropgate.judge.validity import ACCEPTANCE_PHASES, HIT_PHASE
 from dropgate.judge.verdict import Outcome
 from dropgate.judge.view import PhaseView
 from dropgate.law import VARIANT_NAMES
@@ -19,6 +19,7 @@ from dropgate.scenario.promises import (
     AcceptanceBandPromise,
     AcceptancePromise,
     AccuracyPromise,
+    HitPathPromise,
     OutputsPromise,
     PrefixPromise,
     Promise,
@@ -33,8 +34,10 @@ def phases_of(promise: Promise) -> tuple[str, ...]:
     match promise:
         case PrefixPromise() | OutputsPromise():
             return ("prefix",)
-        case AcceptancePromise():
+        case AcceptancePromise() | AcceptanceBandPromise():
             return (PHASE_OF_PATH[promise.path],)
+        case HitPathPromise():
+            return (HIT_PHASE,)
         case AccuracyPromise():
             return ()
         case _:
@@ -52,9 +55,10 @@ def judge_promise(evidence: Evidence, views: Views, promise: Promise) -> Outcome
             return _judge_outputs(evidence, views)
         case AcceptancePromise():
             return judge_acceptance(*_pair(views, PHASE_OF_PATH[promise.path]), promise, draft_length)
+        case HitPathPromise():
+            return Outcome(judge_hits(*_pair(views, HIT_PHASE)))
         case AcceptanceBandPromise():
-            every = [view for name in ACCEPTANCE_PHASES for view in views[name]]
-            return judge_band(every, promise, evidence.reference_rates)
+            return judge_band(_pair(views, PHASE_OF_PATH[promise.path]), promise, evidence.reference_rates)
         case AccuracyPromise():
             return _judge_accuracy(evidence, promise)
         case _:

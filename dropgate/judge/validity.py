@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dropgate.evidence import Evidence, PhaseEvidence, RequestRecord
+from dropgate.evidence import EngineFacts, Evidence, PhaseEvidence, RequestRecord
 from dropgate.judge.verdict import Check, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import PREEMPTIONS, PROMPT_TOKENS_BY_SOURCE, SUCCESS
@@ -36,10 +36,14 @@ def judge_run(evidence: Evidence) -> list[Check]:
     )
     shown = ", ".join(f"{name}: {version or 'unknown'}" for name, version in reported.items()) or "no server answered"
     checks.append(valid("engine.version", same, f"{expected} from every server", shown))
-    if asked := evidence.engine.asked_commit:
-        seen = evidence.engine.commit
-        checks.append(valid("engine.commit", same_commit(asked, seen), asked, seen or "unknown"))
-    return checks
+    return checks + judge_commit(evidence.engine)
+
+
+def judge_commit(engine: EngineFacts) -> list[Check]:
+    """Check that the engine is of the commit that was asked for; no check where none was."""
+    if not (asked := engine.asked_commit):
+        return []
+    return [valid("engine.commit", same_commit(asked, engine.commit), asked, engine.commit or "unknown")]
 
 
 def same_commit(asked: str, seen: str | None) -> bool:
@@ -182,8 +186,13 @@ def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
 
 def _judge_path(baseline: PhaseView, candidate: PhaseView) -> Check:
     """Check that hits were made where the phase is about them, and none where it is not."""
-    hits = [sum(record.cached_tokens or 0 for record in view.phase.requests) for view in (baseline, candidate)]
-    seen = f"{tokens(hits[0])} in the baseline, {tokens(hits[1])} in the candidate"
+    cached = [[record.cached_tokens or 0 for record in view.phase.requests] for view in (baseline, candidate)]
+    stem = f"{baseline.name}.pair"
+    seen = f"{tokens(sum(cached[0]))} in the baseline, {tokens(sum(cached[1]))} in the candidate"
     if baseline.name == COLD_PHASE:
-        return valid(f"{baseline.name}.pair.cold_path", not any(hits), "0 cached tokens in both variants", seen)
-    return valid(f"{baseline.name}.pair.hit_path", any(hits), "cached tokens in at least one variant", seen)
+        return valid(f"{stem}.cold_path", not any(map(any, cached)), "0 cached tokens in both variants", seen)
+    if baseline.name == HIT_PHASE:
+        missed = [sum(not count for count in side) for side in cached]
+        missing = f"{missed[0]} requests without any in the baseline, {missed[1]} in the candidate"
+        return valid(f"{stem}.hit_path", not any(missed), "cached tokens in every request of both variants", missing)
+    return valid(f"{stem}.hit_path", any(map(any, cached)), "cached tokens in at least one variant", seen)

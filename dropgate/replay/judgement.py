@@ -13,6 +13,8 @@ from dropgate.judge.verdict import Check, combine
 from dropgate.judge.view import PhaseView, view_phase
 from dropgate.law import VARIANT_NAMES
 from dropgate.replay.evidence import phase_evidence
+from dropgate.replay.facts import worth_judging
+from dropgate.replay.result import ReplayFacts
 from dropgate.replay.run import Outcome
 from dropgate.scenario.promises import PrefixPromise
 
@@ -26,7 +28,7 @@ NOT_TIMED: dict[str, None] = {"request_throughput": None, "ttft_ms": None}
 def replay_judgement(outcome: Outcome) -> Judgement:
     """Judge a replay: its own laws and, on scenario A's workload, what a server's run is judged by."""
     workload = next((one for one in outcome.scenario.workloads if one.name == TABLE and one.hits == "law"), None)
-    if workload is None:
+    if workload is None or not worth_judging(outcome.seen):
         return Judgement(combine(check.verdict for check in outcome.checks), list(outcome.checks), {})
     views = [view_phase("prefix", name, phase_evidence(outcome.seen.workload(TABLE, name))) for name in VARIANT_NAMES]
     checks = [*outcome.checks, *_checks(views, outcome.scenario.layout.drafter.num_speculative_tokens)]
@@ -43,7 +45,9 @@ def _checks(views: list[PhaseView], draft_length: int) -> list[Check]:
 
 def replay_heading(outcome: Outcome) -> str:
     """Return the heading of a replay's table."""
-    return f"{outcome.seen.scenario}: {outcome.scenario.summary}\nvLLM {outcome.seen.vllm_version}, no model"
+    facts = outcome.seen.facts
+    commit = f" of commit {facts.engine.commit}" if facts and facts.engine.commit else ""
+    return f"{outcome.seen.scenario}: {outcome.scenario.summary}\nvLLM {outcome.seen.vllm_version}{commit}, no model"
 
 
 def replay_facts(outcome: Outcome) -> list[str]:
@@ -69,6 +73,15 @@ def replay_steps(outcome: Outcome) -> dict[str, dict[str, int]]:
     }
 
 
+def _facts(facts: ReplayFacts | None) -> dict[str, Any]:
+    """Say of engine and change what a run's verdict.json says; nothing of a replay that was saved without them."""
+    if facts is None:
+        return {}
+    commit = {"commit": facts.engine.commit} if facts.engine.commit else {}
+    change = {"change": facts.change.model_dump(mode="json")} if facts.change else {}
+    return {"engine": {"version": facts.engine.version, **commit}, **change, "dropgate": facts.dropgate}
+
+
 def replay_document(outcome: Outcome, judgement: Judgement) -> dict[str, Any]:
     """Return the content of verdict.json; steps, admissions and deferrals stand beside the counts."""
     return {
@@ -76,6 +89,7 @@ def replay_document(outcome: Outcome, judgement: Judgement) -> dict[str, Any]:
         "scenario": outcome.seen.scenario,
         "verdict": judgement.verdict,
         "engine": {"version": outcome.seen.vllm_version},
+        **_facts(outcome.seen.facts),
         "checks": [asdict(check) for check in judgement.checks],
         "metrics": judgement.metrics,
         "steps": replay_steps(outcome),

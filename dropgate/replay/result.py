@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from dropgate.evidence import ChangeFacts, EngineFacts
 from dropgate.law import VariantName
 
 
@@ -110,11 +111,23 @@ class WorkloadSeen(_Seen):
     seconds: float
 
 
+class ReplayFacts(_Seen):
+    """Where and on what a replay ran, as a run's evidence says it."""
+
+    dropgate: str
+    created: str
+    host: dict[str, str | int | float]
+    engine: EngineFacts
+    change: ChangeFacts | None = None
+
+
 class ReplaySeen(_Seen):
     """Both variants of every workload of one scenario, on one vLLM version."""
 
     scenario: str
     vllm_version: str
+    facts: ReplayFacts | None = None
+    """Not known to the worker: whoever started it adds them."""
     workloads: tuple[WorkloadSeen, ...]
 
     def workload(self, name: str, variant: str) -> WorkloadSeen:

@@ -12,8 +12,9 @@ from pathlib import Path
 from dropgate.engine.environment import engine_environment
 from dropgate.engine.interpreter import engine_python
 from dropgate.errors import EXIT_BAD_INPUT, EngineError, InputError
-from dropgate.judge.verdict import Check
+from dropgate.judge.verdict import Check, valid
 from dropgate.law import VARIANT_NAMES
+from dropgate.replay.facts import gather_facts, judge_facts, worth_judging
 from dropgate.replay.laws import judge_workload
 from dropgate.replay.layout import ReplayScenario, load_replay
 from dropgate.replay.reference import Reference, find_reference
@@ -76,7 +77,10 @@ def run_replays(names: Sequence[str], python: str | None = None) -> list[Outcome
 
 def judge_replay(scenario: ReplayScenario, seen: ReplaySeen, reference: Reference | None) -> Outcome:
     """Judge what a replay saw against the laws and, where there is one, its reference. Pure."""
-    checks: list[Check] = []
+    checks = judge_facts(seen)
+    if not worth_judging(seen):
+        checks.append(valid("laws", False, "the engine under test", "not judged: see the check above"))
+        return Outcome(scenario, seen, tuple(checks))
     for workload in scenario.workloads:
         baseline, candidate = (seen.workload(workload.name, variant) for variant in VARIANT_NAMES)
         expected = reference.workloads.get(workload.name) if reference else None
@@ -107,7 +111,9 @@ def replay_in(paths: Sequence[Path], python: str | None = None, deadline: float 
         if done.returncode:
             raise _error(done)
         names = [load_replay(path).name for path in paths]
-        return [ReplaySeen.model_validate_json((Path(folder) / f"{name}.json").read_text()) for name in names]
+        replays = [ReplaySeen.model_validate_json((Path(folder) / f"{name}.json").read_text()) for name in names]
+    facts = gather_facts(interpreter, replays[0].vllm_version) if replays else None
+    return [seen.model_copy(update={"facts": facts}) for seen in replays]
 
 
 def _error(done: subprocess.CompletedProcess[str]) -> Exception:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
@@ -25,6 +27,16 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
         *(f"{name}:\n\n    {shell_line(tuple(seen.server.command))}\n" for name, seen in evidence.variants.items()),
         "</details>",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_judgement(heading: str, judgement: Judgement, facts: Sequence[str]) -> str:
+    """Return the report of a judgement that no server's evidence stands behind: heading, tables, facts, checks."""
+    title = "; ".join(line.rstrip(".") for line in heading.splitlines())
+    tables = _tables(result_tables(judgement, None, None), None)
+    shown = ["", *(f"- {' '.join(fact.split())}" for fact in facts)] if facts else []
+    none = ["", "No workload of this layout is scenario A's."]
+    lines = [f"## dropgate: {judgement.verdict}", "", title, *(tables or none), *shown, "", *_checks(judgement)]
     return "\n".join(lines) + "\n"
 
 

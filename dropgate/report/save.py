@@ -46,8 +46,13 @@ def save_report(folder: Path, evidence: Evidence, judgement: Judgement) -> Path:
     from dropgate.report.html import html_report  # the pictures' library takes longer to load than all else
 
     reference = reference_of(evidence)
-    replace_text(folder / REPORT, markdown_report(evidence, judgement, reference))
     replace_text(folder / PAGE, html_report(evidence, judgement, reference, _files(folder)))
+    return save_markdown(folder, markdown_report(evidence, judgement, reference))
+
+
+def save_markdown(folder: Path, text: str) -> Path:
+    """Write report.md and return its path."""
+    replace_text(folder / REPORT, text)
     return folder / REPORT
 
 

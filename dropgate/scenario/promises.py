@@ -55,10 +55,17 @@ class AcceptancePromise(Strict):
     """Probability that no drop at all passes; what this takes decides whether the run was large enough."""
 
 
+class HitPathPromise(Strict):
+    """Behind the shared few-shot prefix, every question reuses what the law says, in either variant."""
+
+    kind: Literal["hit_path_law"]
+
+
 class AcceptanceBandPromise(Strict):
-    """Neither variant's acceptance rate strays from the reference's: both could fall together."""
+    """Neither variant's acceptance rate on one path strays from the reference's: both could fall together."""
 
     kind: Literal["acceptance_band"]
+    path: Literal["cold", "hit"]
     reference: str
     """Name of a file in fixtures/references/acceptance, which `dropgate reference DIR` writes."""
     tolerance_pp: Annotated[float, Field(gt=0, strict=False)]
@@ -83,6 +90,12 @@ class AccuracyPromise(Strict):
 
 
 Promise = Annotated[
-    PrefixPromise | OutputsPromise | AcceptancePromise | AcceptanceBandPromise | AnswersPromise | AccuracyPromise,
+    PrefixPromise
+    | OutputsPromise
+    | AcceptancePromise
+    | HitPathPromise
+    | AcceptanceBandPromise
+    | AnswersPromise
+    | AccuracyPromise,
     Field(discriminator="kind"),
 ]

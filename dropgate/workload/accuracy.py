@@ -21,6 +21,7 @@ from dropgate.workload.client import Target
 from dropgate.workload.questions import Questions, Row, generated_questions
 
 TASK_BASE = FIXTURES / "lm_eval" / "dropgate_gsm8k.yaml"
+DRIVER = Path(__file__).with_name("lm_eval_driver.py")
 TASK = "dropgate_gsm8k"
 FILTERS = {"strict-match": "strict", "flexible-extract": "flexible"}
 TRIES = 3
@@ -72,18 +73,20 @@ def measure_accuracy(
     """
     assert work.accuracy is not None  # noqa: S101
     folder, rows = Path(owned.scratch), questions.rows[: work.accuracy.problems]
-    _write_task(folder, work.template, rows)
-    command = _command(folder, target, work, deadline_s)
+    out = owned.log.with_name("lm_eval_samples.jsonl")
+    model = _model(target, work, deadline_s)
+    _write_task(folder, work, rows, model)
+    command = [sys.executable, str(DRIVER), str(folder / "ask.json"), str(out)]
     started_s = target.clock()
     exit_code = owned.run(command, _environment(os.environ, folder), deadline_s)
     finished_s = target.clock()
-    samples, problem = _samples(folder / "out", [work.template.replace("{question}", row.question) for row in rows])
+    samples, problem = _samples(out, [work.template.replace("{question}", row.question) for row in rows])
     error = problem if exit_code == 0 else _reason(exit_code, owned.log, deadline_s)
     return AccuracyEvidence(
         data=questions.name,
         rows=len(rows),
         sha256=questions.sha256,
-        command=[part.replace(owned.scratch, "$SCRATCH") for part in ["python", *command[1:]]],
+        model_args=model,
         exit_code=exit_code,
         error=error,
         samples=samples,
@@ -92,20 +95,23 @@ def measure_accuracy(
     )
 
 
-def _write_task(folder: Path, template: str, rows: Iterable[Row]) -> None:
-    """Write the data, and a task that includes the one in fixtures/."""
-    prompts = ({"prompt": template.replace("{question}", row.question), "answer": row.answer} for row in rows)
+def _write_task(folder: Path, work: Gsm8k, rows: Iterable[Row], model: dict[str, Any]) -> None:
+    """Write the data, a task that includes the one in fixtures/, and what the driver is asked."""
+    prompts = ({"prompt": work.template.replace("{question}", row.question), "answer": row.answer} for row in rows)
     (folder / "questions.jsonl").write_text("".join(json.dumps(item) + "\n" for item in prompts), encoding="utf-8")
     task = {
         "include": str(TASK_BASE),
         "task": TASK,
         "dataset_kwargs": {"data_files": {"test": str(folder / "questions.jsonl")}},
+        "generation_kwargs": {"max_gen_toks": work.output_tokens, "temperature": 0, "do_sample": False, "until": []},
     }
     (folder / f"{TASK}.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
+    ask = {"folder": str(folder), "task": TASK, "model_args": model}
+    (folder / "ask.json").write_text(json.dumps(ask), encoding="utf-8")
 
 
-def _command(folder: Path, target: Target, work: Gsm8k, deadline_s: float) -> list[str]:
-    model = {
+def _model(target: Target, work: Gsm8k, deadline_s: float) -> dict[str, Any]:
+    return {
         "model": target.served_name,
         "base_url": f"{target.url}/v1/completions",
         "num_concurrent": work.concurrency,
@@ -113,13 +119,6 @@ def _command(folder: Path, target: Target, work: Gsm8k, deadline_s: float) -> li
         "tokenizer_backend": "none",
         "timeout": int(min(target.request_deadline_s, deadline_s)),
     }
-    arguments = ",".join(f"{key}={value}" for key, value in model.items())
-    drawing = f"max_gen_toks={work.output_tokens},temperature=0,until=[]"
-    return [
-        *(sys.executable, "-m", "lm_eval", "run", "--model", "local-completions", "--model_args", arguments),
-        *("--tasks", TASK, "--include_path", str(folder), "--gen_kwargs", drawing),
-        *("--output_path", str(folder / "out"), "--log_samples"),
-    ]
 
 
 def _environment(caller: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -135,13 +134,12 @@ def _reason(exit_code: int | None, log: Path, deadline_s: float) -> str:
     return f"lm-eval ended with code {exit_code}: {told[-1][:300] if told else 'it said nothing'}"
 
 
-def _samples(out: Path, prompts: list[str]) -> tuple[list[LmEvalSample], str | None]:
+def _samples(path: Path, prompts: list[str]) -> tuple[list[LmEvalSample], str | None]:
     """Read lm-eval's sample log: one line a question and filter; ``prompts`` are what it had to send."""
     found: dict[int, dict[str, Any]] = {}
     try:
-        for path in out.rglob(f"samples_{TASK}_*.jsonl"):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                _take(json.loads(line), found)
+        for line in path.read_text(encoding="utf-8").splitlines():
+            _take(json.loads(line), found)
         samples = [LmEvalSample(**found[index]) for index in sorted(found)]
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         return [], f"lm-eval's sample log cannot be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
@@ -158,7 +156,7 @@ def _take(line: dict[str, Any], found: dict[int, dict[str, Any]]) -> None:
         index,
         {
             "index": index,
-            "prompt_sha256": _sha256(line["arguments"]["gen_args_0"]["arg_0"]),
+            "prompt_sha256": _sha256(line["arguments"][0][0]),
             "answer": None if said == NULL_TEXT else said,
         },
     )

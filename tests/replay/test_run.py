@@ -7,15 +7,21 @@ import yaml
 
 from dropgate.cli import main
 from dropgate.errors import EngineError, InputError
+from dropgate.evidence import ChangeFacts
 from dropgate.judge.verdict import Verdict
 from dropgate.replay.command import judge_folder, load_seen, save_seen
 from dropgate.replay.run import replay_in, replay_path, run_replay
 from tests.replay.driving import scenario
 
 
-def test_a_replay_by_name_is_judged_saved_and_judged_again(tmp_path):
+def test_a_replay_by_name_is_judged_saved_and_judged_again(tmp_path, monkeypatch, vllm_version):
+    monkeypatch.setenv("DROPGATE_HEAD_SHA", "a" * 40)
+    monkeypatch.setenv("DROPGATE_BASE_SHA", "b" * 40)
     outcome = run_replay("dflash", sys.executable)
     assert {check.verdict for check in outcome.checks} == {Verdict.PASS}
+    facts = outcome.seen.facts
+    assert (facts.engine.version, facts.engine.python) == (vllm_version, sys.executable)
+    assert facts.change == ChangeFacts(head="a" * 40, base="b" * 40)
     save_seen(outcome.seen, tmp_path)
     assert load_seen(tmp_path) == outcome.seen
     assert judge_folder(tmp_path).checks == outcome.checks

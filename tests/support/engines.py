@@ -17,9 +17,12 @@ from dropgate.engine.server import Server, wait_ready
 from dropgate.evidence import EngineFacts, Evidence, QuestionSet, VariantEvidence
 from dropgate.host import host_facts
 from dropgate.law import VARIANT_NAMES, ServerName, VariantName
-from dropgate.run import measure_phase, phase_plans, server_facts
+from dropgate.run import measure_phase, server_facts
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
+from dropgate.workload.gsm8k import gsm8k_plans, question_set
+from dropgate.workload.protocol import Plan, prefix_plan
+from dropgate.workload.questions import Questions
 
 UNIT = 128
 SMALL = (
@@ -76,7 +79,7 @@ def measured(
     clock = lambda: time.monotonic() - began  # noqa: E731
     seen = {}
     for name, server in servers.items():
-        plans = phase_plans(scenario, name, asked and asked[name])
+        plans = _plans(scenario, name, asked and asked[name])
         phases = {workload: measure_phase(server, scenario, plan, clock) for workload, plan in plans.items()}
         seen[name] = VariantEvidence(server=server_facts(server, -began), phases=phases)
     return Evidence(
@@ -88,6 +91,20 @@ def measured(
         variants=seen,
         questions=asked and asked["baseline"],
     )
+
+
+def _plans(scenario: Scenario, name: ServerName, asked: QuestionSet | None) -> dict[str, Plan]:
+    if scenario.workloads.prefix:
+        return {"prefix": prefix_plan(scenario.workloads.prefix, control=name == "baseline")}
+    assert scenario.workloads.gsm8k
+    assert asked
+    return gsm8k_plans(scenario.workloads.gsm8k, asked, name)
+
+
+def tokenised(server: Server, scenario: Scenario, questions: Questions) -> QuestionSet:
+    """Turn questions into token ids by one server's tokenizer, so that all are sent the very same."""
+    assert scenario.workloads.gsm8k
+    return question_set(questions, scenario.workloads.gsm8k, server.tokenize)
 
 
 def dropgate_command(*arguments: str) -> list[str]:

@@ -34,7 +34,9 @@ SIZES = (
     "workloads.gsm8k.oracle=5",
     f"workloads.gsm8k.accuracy.problems={COUNT}",
     "promises=[{kind: acceptance, path: cold, margin_pp: 3.0}, {kind: acceptance, path: hit, margin_pp: 3.0}, "
-    "{kind: acceptance_band, tolerance_pp: 2.0, reference: tiny_eagle3_cpu_gsm8k}, {kind: same_answers}, "
+    "{kind: hit_path_law}, {kind: acceptance_band, path: cold, tolerance_pp: 2.0, reference: tiny_eagle3_cpu_gsm8k}, "
+    "{kind: acceptance_band, path: hit, tolerance_pp: 2.0, reference: tiny_eagle3_cpu_gsm8k}, "
+    "{kind: same_answers}, "
     "{kind: accuracy, margin_pp: 5.0, at_least: 0.9}]",
 )
 
@@ -152,7 +154,7 @@ def accuracy(wrong: tuple[int, ...] = (7,), **changes: object) -> AccuracyEviden
         data="generated",
         rows=COUNT,
         sha256="e" * 64,
-        command=["lm_eval"],
+        model_args={"model": "m"},
         exit_code=0,
         samples=samples,
         started_s=12.0,

@@ -35,14 +35,16 @@ def events(*chunks: Any, done: bool = True) -> bytes:
 
 
 @contextmanager
-def answering(body: bytes, status: int = 200, delay_s: float = 0, length: int | None = None) -> Iterator[str]:
+def answering(
+    body: bytes, status: int = 200, delay_s: float = 0, length: int | None = None, kind: str = "text/event-stream"
+) -> Iterator[str]:
     """Serve ``body`` to every POST; ``length`` announces more bytes than come."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
-            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body) if length is None else length))
             self.end_headers()
             stop.wait(delay_s)

@@ -1,5 +1,6 @@
 """The command line: bad input is one clear line and exit code 2, with nothing started and nothing written."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from dropgate.cli import main
 from dropgate.engine.interpreter import EngineIdentity
+from dropgate.evidence import ChangeFacts, EngineFacts
 from dropgate.evidence_folder import EvidenceFolder
+from dropgate.replay.result import ReplayFacts, ReplaySeen
 from tests.support.factory import evidence, seen
 
 OUT = "{tmp}/out"
@@ -46,15 +49,26 @@ def test_an_engine_without_the_option_starts_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_replay_of_another_commit_than_asked_for_is_invalid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_replay_of_another_commit_than_asked_for_is_invalid_and_says_of_which_change_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DROPGATE_ENGINE_COMMIT", "f" * 40)
-    other = EngineIdentity(python="python", version="0.33.0", knows_option=True, commit="a" * 9)
-    monkeypatch.setattr("dropgate.cli.describe_engine", lambda: other)
-    assert main(["replay", "dense_eagle3", "--out", str(tmp_path / "out")]) == 75
-    assert f"asks for an engine of commit {'f' * 40}; this one is of {'a' * 9}" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    engine = EngineFacts(version="0.33.0", python="python", commit="a" * 9, asked_commit="f" * 40)
+    change = ChangeFacts(head="b" * 40, base="c" * 40, pull_request="7")
+    facts = ReplayFacts(dropgate="0", created="2026-12-01", host={"cpus": 2}, engine=engine, change=change)
+    saved = ReplaySeen(scenario="dflash", vllm_version="0.33.0", facts=facts, workloads=())
+    (tmp_path / "replay.json").write_text(saved.model_dump_json())
+    assert main(["judge", str(tmp_path)]) == 75
+    assert f"engine.commit: expected {'f' * 40}, seen {'a' * 9}" in capsys.readouterr().out
+    document = json.loads((tmp_path / "verdict.json").read_text())
+    assert [(check["name"], check["verdict"]) for check in document["checks"]] == [
+        ("engine.commit", "invalid"),
+        ("laws", "invalid"),
+    ]
+    assert document["engine"] == {"version": "0.33.0", "commit": "a" * 9}
+    assert document["change"] == change.model_dump()
+    report = (tmp_path / "report.md").read_text()
+    assert report.startswith("## dropgate: invalid\n\ndflash: ")
+    assert f"vLLM 0.33.0 of commit {'a' * 9}, no model" in report
 
 
 def test_a_port_in_use_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +125,8 @@ def test_report_writes_the_table_as_markdown(tmp_path: Path, capsys: pytest.Capt
 def test_a_plan_names_every_command_of_both_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "kimi_k3_dspark_gb300"]) == 0
     plan = capsys.readouterr().out
-    assert plan.count("vllm serve moonshotai/Kimi-K3") == 4
-    assert plan.count("--headless") == 2
+    assert plan.count("vllm serve moonshotai/Kimi-K3") == 6  # the oracle is a third server
+    assert plan.count("--headless") == 3
     assert plan.count('"disable_eagle_block_drop":true') == 2
 
 

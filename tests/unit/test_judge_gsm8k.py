@@ -16,6 +16,10 @@ def odd(judgement: Judgement) -> dict[str, Check]:
     return {check.name: check for check in judgement.checks if check.verdict is not Verdict.PASS}
 
 
+def identity_of(judgement: Judgement) -> dict[str, object]:
+    return next(promise for promise in judgement.promises if promise["kind"] == "same_answers")
+
+
 def judged(server: str, phase: str, made: Phase) -> dict[str, Check]:
     return odd(judge(evidence({(server, phase): made})))
 
@@ -49,7 +53,7 @@ def test_a_healthy_run_passes() -> None:
     assert sum(seen["acceptance"]["per_position"]) == seen["acceptance"]["accepted_tokens"]
     assert (seen["accuracy"]["strict"], seen["accuracy"]["scored"]) == (COUNT - 1, COUNT)
     assert [promise["kind"] for promise in judgement.promises][:2] == ["acceptance", "acceptance"]
-    identity = judgement.promises[3]
+    identity = identity_of(judgement)
     assert (identity["compared"], identity["divergent"], identity["control_divergent"]) == (2 * COUNT, 0, 0)
     assert identity["oracle_compared"] == 20
 
@@ -150,6 +154,11 @@ def test_a_hit_path_that_keeps_too_much_fails() -> None:
     assert found["acceptance_hit_path.baseline.cached_tokens_per_request"].verdict is Verdict.FAIL
 
 
+def test_a_question_that_missed_the_cache_is_no_hit_path() -> None:
+    found = judged("candidate", "acceptance_hit_path", CAND["acceptance_hit_path"].change(5, cached_tokens=0))
+    assert found["acceptance_hit_path.pair.hit_path"].verdict is Verdict.INVALID
+
+
 def test_one_other_token_fails_when_the_control_has_no_noise() -> None:
     other = another_token(CAND["acceptance"], 40, [(9, -0.1), (3, -2.0)])
     found = judged("candidate", "acceptance", other)
@@ -170,7 +179,7 @@ def test_a_tie_within_the_controls_noise_is_none_of_the_options_doing() -> None:
     made = {("baseline", "acceptance"): base, ("candidate", "acceptance"): cand, ("oracle", "acceptance"): oracle}
     judgement = judge(evidence(made))
     assert odd(judgement) == {}
-    identity = judgement.promises[3]
+    identity = identity_of(judgement)
     assert (identity["divergent"], identity["ties"], identity["control_divergent"]) == (1, 1, 1)
 
 

@@ -41,6 +41,13 @@ def download(pattern: str, folder: str, step: str) -> int:
     return 0 if found else 1
 
 
+def next_state(path: pathlib.Path) -> str:
+    """The states that a test wrote, one a call; then the step has ended."""
+    first, _, rest = path.read_text().partition(" ") if path.exists() else ("", "", "")
+    path.write_text(rest)
+    return first or "finished"
+
+
 def main(words: list[str]) -> int:
     with place("calls.jsonl").open("a") as calls:
         calls.write(json.dumps(words) + "\n")
@@ -60,6 +67,8 @@ def main(words: list[str]) -> int:
             return download(pattern, folder, step)
         case ["step", "get", "outcome", "--step", step]:
             sys.stdout.write(place("outcomes", step).read_text() + "\n")
+        case ["step", "get", "state", "--step", step]:
+            sys.stdout.write(next_state(place("states", step)) + "\n")
         case _:
             return 64
     return 0

@@ -7,7 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ci_standins import (
+from buildkite.ci_command.__main__ import main
+from buildkite.ci_command.transport import Patience
+from tests.support.ci_standins import (
     BUILDKITE_TOKEN,
     GITHUB_TOKEN,
     HEAD,
@@ -16,9 +18,6 @@ from ci_standins import (
     BuildkiteStandIn,
     GitHubStandIn,
 )
-
-from buildkite.ci_command.__main__ import main
-from buildkite.ci_command.transport import Patience
 
 COMMENT = 555
 # Everything the command may ever ask for. No contents, no archives, no git: the code is never fetched.

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN, BuildkiteStandIn, GitHubStandIn
 from ci_world import World
+
+from tests.support.ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN, BuildkiteStandIn, GitHubStandIn
 
 
 @pytest.fixture(scope="session")

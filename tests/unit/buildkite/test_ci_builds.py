@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ci_standins import HEAD, MOVED, TRIGGERED, Fault, link, marks
 from ci_world import COMMENT, World
+
+from tests.support.ci_standins import HEAD, MOVED, TRIGGERED, Fault, link, marks
 
 
 def test_a_repeated_delivery_changes_nothing(world: World) -> None:

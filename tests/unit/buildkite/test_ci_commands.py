@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 
 import pytest
-from ci_standins import HEAD, MOVED, OLD, PULL, TRIGGERED
 from ci_world import World
+
+from tests.support.ci_standins import HEAD, MOVED, OLD, PULL, TRIGGERED
 
 MEGABYTE = 1024 * 1024
 Given = Callable[[World], object]

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from ci_standins import BUILDKITE_TOKEN, HEAD, PIPELINE, PULL, TRIGGERED, Fault
 from ci_world import World
+
+from tests.support.ci_standins import BUILDKITE_TOKEN, HEAD, PIPELINE, PULL, TRIGGERED, Fault
 
 STATUSES = tuple[tuple[str, str, str], ...]
 PENDING, ERROR = (HEAD, "dropgate", "pending"), (HEAD, "dropgate", "error")

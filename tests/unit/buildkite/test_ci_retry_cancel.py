@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ci_standins import BUILDKITE_TOKEN, HEAD, MOVED, Fault, link, marks
 from ci_world import World
+
+from tests.support.ci_standins import BUILDKITE_TOKEN, HEAD, MOVED, Fault, link, marks
 
 
 def job(key: str, state: str = "failed", **fields: Any) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from ci_standins import BASE, HEAD, PULL, TRIGGERED
 from ci_world import COMMENT, World
+
+from tests.support.ci_standins import BASE, HEAD, PULL, TRIGGERED
 
 TRUSTED, UNTRUSTED = ("write", "maintain", "admin"), ("unknown", "read", "triage")
 DRAFT = "missing: the pull request is a draft, mark it ready for review"

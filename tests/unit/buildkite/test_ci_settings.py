@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN
 from ci_world import World
 
 import buildkite.ci_command.__main__ as entry
 from buildkite.ci_command import config
 from buildkite.ci_command.redact import Redactor, code_span, one_line
+from tests.support.ci_standins import BUILDKITE_TOKEN, GITHUB_TOKEN
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / ".github" / "workflows" / "ci-command.yml"
@@ -123,6 +123,8 @@ def test_the_workflow_runs_the_default_branch_on_new_pull_request_comments_only(
     (job,) = found["jobs"].values()
     assert "github.event.issue.pull_request" in job["if"]
     assert "startsWith(github.event.comment.body, vars.DROPGATE_COMMAND_PREFIX || '/ci')" in job["if"]
+    for space in ("' '", """fromJSON('"\\t"')""", """fromJSON('"\\r"')""", """fromJSON('"\\n"')"""):
+        assert f"startsWith(github.event.comment.body, {space})" in job["if"]  # the handler trims what comes first
     (checkout,) = [step["with"] for step in job["steps"] if "checkout" in step.get("uses", "")]
     assert checkout == {"ref": "${{ github.event.repository.default_branch }}", "persist-credentials": False}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ci_standins import BUILD_URL, GITHUB_TOKEN, HEAD, Fault
 from ci_world import World
 
 from buildkite.ci_command import config
@@ -15,6 +14,7 @@ from buildkite.ci_command.github import GitHub
 from buildkite.ci_command.redact import Redactor
 from buildkite.ci_command.status import Verdict, status
 from buildkite.ci_command.transport import Patience, Transport
+from tests.support.ci_standins import BUILD_URL, GITHUB_TOKEN, HEAD, Fault
 
 URL = f"{BUILD_URL}/1201"
 DEFAULT: dict[str, Any] = {"name": "prefix_law", "verdict": "pass", "expected": 512, "seen": 512}

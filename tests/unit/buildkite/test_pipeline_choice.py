@@ -41,6 +41,7 @@ def test_documentation_needs_none(name: str) -> None:
 
 def test_lanes_add_up() -> None:
     assert lanes("tests/unit/test_judge.py", "README.md") == ["unit"]
+    assert lanes("tests/unit/test_judge.py", "tests/replay/test_run.py") == ["unit", "replay"]
 
 
 @pytest.mark.parametrize("touched", [None, []])

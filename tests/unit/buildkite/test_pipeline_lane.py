@@ -63,7 +63,7 @@ def test_a_command_that_wrote_no_verdict_is_invalid(tmp_path: Path, code: int | 
     assert concluded(tmp_path, "written", code) is INVALID
 
 
-@pytest.mark.parametrize(("code", "verdict"), [(0, PASS), (1, FAIL), (2, FAIL), (None, INVALID)])
+@pytest.mark.parametrize(("code", "verdict"), [(0, PASS), (1, FAIL), (2, FAIL), (-9, INVALID), (None, INVALID)])
 def test_an_exit_code_alone(tmp_path: Path, code: int | None, verdict: Verdict) -> None:
     assert concluded(tmp_path, "exit", code) is verdict
 

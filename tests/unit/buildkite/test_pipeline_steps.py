@@ -62,8 +62,19 @@ def test_every_step_runs_what_a_person_can_run_and_has_an_end() -> None:
         if step["key"].startswith("two-node-"):
             assert step["command"] == "true"  # a gate; it needs no agent's time
         else:
-            assert (step.get("command") or step["commands"][-1]) == f"buildkite/run.sh {step['key']}"
+            folder = "${DROPGATE_FOLDER:-.}/" if step in BOOTSTRAP["steps"] else ""
+            assert (step.get("command") or step["commands"][-1]) == f"{folder}buildkite/run.sh {step['key']}"
             assert step["timeout_in_minutes"]
+
+
+def test_the_suite_may_lie_in_a_folder_of_the_repository() -> None:
+    steps = pipeline(make_plan(Choice(["two-node"], "a test"), {}), "tests/drop gate")["steps"]
+    assert [step.get("command") or step["commands"][-1] for step in steps] == [
+        "true",
+        "'tests/drop gate'/buildkite/run.sh two-node",
+        "true",
+        "'tests/drop gate'/buildkite/run.sh verdict",
+    ]
 
 
 def test_two_builds_never_share_the_two_nodes() -> None:
@@ -165,6 +176,17 @@ def test_each_job_of_a_parallel_step_must_report() -> None:
 
 def test_a_lanes_scenarios_exist_and_no_replay_is_left_out() -> None:
     known = files.lanes().lanes
-    assert sorted(known["replay"].reports) == replay_names()
-    for name in [*known["cpu"].reports, *known["two-node"].reports]:
+    assert sorted(known["replay"].reports.keys() - {"tests"}) == replay_names()
+    for name in [*known["cpu"].reports.keys() - {"tests"}, *known["two-node"].reports]:
         assert load_scenario(name).name == name
+
+
+def test_whatever_make_test_runs_a_lane_runs() -> None:
+    makefile = (BUILDKITE.parent / "Makefile").read_text()
+    recipes = dict(re.findall(r"^(\w+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
+    commands = [report.command for lane in files.lanes().lanes.values() for report in lane.reports.values()]
+    assert "make lint" in commands
+    ran = "\n".join(recipes[command[5:]] if command.startswith("make ") else command for command in commands)
+    selection = re.compile(r"pytest (tests/\w+)(?: -m ['\"]([^'\"]+)['\"])?")
+    assert set(selection.findall(recipes["test"])) <= set(selection.findall(ran))
+    assert len(selection.findall(recipes["test"])) == 3

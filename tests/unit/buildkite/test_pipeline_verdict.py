@@ -15,7 +15,7 @@ from buildkite.pipeline.annotation import LIMIT, annotation, fitted
 from buildkite.pipeline.choice import Choice
 from buildkite.pipeline.lane import VERDICT
 from buildkite.pipeline.plan import Plan, make_plan
-from buildkite.pipeline.verdict import deliver, judge_build, summarize
+from buildkite.pipeline.verdict import deliver, judge_build, judge_choice, summarize
 
 HEAD, BASE = "a" * 40, "b" * 40
 LANES = list(files.lanes().lanes)
@@ -59,7 +59,7 @@ def judged(root: Path, plan: Plan | None = PLAN, outcomes: dict[str, str] = PASS
 
 def test_everything_delivered_passes(delivered_all: Path) -> None:
     assert judged(delivered_all) == (Verdict.PASS, [])
-    assert len(FOLDERS) == 13
+    assert len(FOLDERS) == 15
 
 
 LOST: dict[str, Callable[[Path], object]] = {
@@ -72,6 +72,7 @@ LOST: dict[str, Callable[[Path], object]] = {
     "invalid": lambda place: save(place, ".", document("invalid")),
     "a check that is worse": lambda place: save(place, ".", {**document("invalid"), "verdict": "pass"}),
     "another commit": lambda place: save(place, ".", document(change={"head": "d" * 40})),
+    "no commit": lambda place: save(place, ".", document(change={})),
     "a list": lambda place: save(place, ".", "[]"),
 }
 
@@ -83,6 +84,21 @@ def test_no_required_report_can_be_lost_unseen(delivered_all: Path, folder: str,
     verdict, odd = judged(delivered_all)
     assert verdict is Verdict.INVALID
     assert [check.name for check in odd] == [folder.removeprefix("ci-out/")]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_report_that_the_default_branch_asks_for_can_be_left_out_of_the_plan(folder: str) -> None:
+    fewer = {lane: [one for one in folders if one != folder] for lane, folders in PLAN.reports.items()}
+    [check] = judge_choice(PLAN.model_copy(update={"reports": fewer}), PLAN)
+    assert (check.verdict, check.seen) == ("invalid", f"not planned: {folder.removeprefix('ci-out/')}")
+
+
+def test_a_plan_may_hold_more_than_the_default_branch_asks_for() -> None:
+    more = PLAN.model_copy(update={"reports": {**PLAN.reports, "new": ["ci-out/new/one"]}})
+    assert [check.verdict for check in judge_choice(more, PLAN)] == ["pass"]
+    assert [check.verdict for check in judge_choice(PLAN, Plan(why="x"))] == ["pass"]
+    assert [check.seen for check in judge_choice(PLAN, Plan(why="x", problem="lanes.yml:3"))] == ["lanes.yml:3"]
+    assert judge_choice(None, PLAN) == judge_choice(Plan(why="x", problem="y"), PLAN) == []
 
 
 def test_a_failure_beats_what_is_missing(delivered_all: Path) -> None:
@@ -144,9 +160,27 @@ def test_the_annotation_has_the_table_the_checks_the_engines_and_the_commits(del
     assert "### cpu/tiny_eagle3_cpu\n\n| cached | 1,536 |" in text
 
 
+TWO_TABLES = "## dropgate: pass\n\n| cached | 1,536 |\n\n| acceptance rate | 40.7 % |\n\n<details>x</details>"
+
+
+def test_the_annotation_takes_each_report_as_it_is_with_every_table_and_that_of_each_run_of_a_lane_of_tests(
+    delivered_all: Path,
+) -> None:
+    run = save(
+        delivered_all, "ci-out/gpu/pytest/pytest/test_a0/out", document(engine={"version": "0.33", "commit": "e"})
+    )
+    for place in (delivered_all / "ci-out/cpu/tiny_eagle3_cpu", run):
+        (place / "report.md").write_text(TWO_TABLES)
+    (run.parent / VERDICT).write_text("[")
+    text = annotated(delivered_all)
+    assert f"### cpu/tiny_eagle3_cpu\n\n{TWO_TABLES}\n" in text
+    assert f"### gpu/pytest/pytest/test_a0/out\n\n{TWO_TABLES}\n" in text
+    assert f"| gpu/pytest/pytest/test_a0/out | 0.33 | e | {HEAD} | {BASE} |" in text
+
+
 def test_what_a_report_says_cannot_break_the_table(delivered_all: Path) -> None:
-    save(delivered_all, FOLDERS[0], document(engine={"version": "a|b\n\n# x"}, change="no"))
-    assert "| a\\|b # x | - | - | - |" in annotated(delivered_all)
+    save(delivered_all, FOLDERS[0], document(engine={"version": "a|b\n\n# x"}))
+    assert f"| a\\|b # x | - | {HEAD} | {BASE} |" in annotated(delivered_all)
 
 
 def test_a_long_annotation_is_cut_at_a_line_and_says_where_the_whole_is(delivered_all: Path) -> None:

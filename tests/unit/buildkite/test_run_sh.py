@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ci_standins import GITHUB_TOKEN, HEAD, REPOSITORY
 from ci_world import World
 
 from buildkite.pipeline import files
+from buildkite.pipeline.waiting import wait_for
+from tests.support.buildkite import Build, replay_of, script, survivors, until
+from tests.support.ci_standins import HEAD
 
 ROOT = files.FOLDER.parent
 MAKEFILE = """
@@ -23,6 +24,9 @@ setup ci lint:
 unit:
 \t.venv/bin/python -m pytest -q -p no:cacheprovider stand_in_tests.py
 """
+TESTS = "import pytest\n\n@pytest.mark.cpu\n@pytest.mark.replay\ndef test_one():\n    pass\n"
+PYTHON = f'#!/bin/bash\nexec {sys.executable} "${{@/#-n2/-n0}}"\n'  # one test needs no workers
+CONFTEST = "def pytest_addoption(parser):\n    parser.addoption('--require')\n"
 DROPGATE = """#!/usr/bin/env bash
 set -eu  # dropgate run|replay NAME --out DIR
 mkdir -p "$4"
@@ -31,66 +35,36 @@ echo "| $2 | 1,536 |" > "$4/report.md"
 trap 'echo "ended by SIGTERM" >> "$4/engine.log"; exit 130' TERM
 if [ -n "${ENGINE_HANGS:-}" ]; then touch "$4/hangs"; sleep 60 & wait; fi
 verdict=${ENGINE_SAYS:-pass}
-sed "s/SAID/$verdict/g; s/NAME/$2/" > "$4/verdict.json" <<'END'
-{"schema": 1, "scenario": "NAME", "verdict": "SAID", "checks": [{"name": "prefix", "verdict": "SAID"}]}
+sed "s/SAID/$verdict/g; s/NAME/$2/; s/HEAD/${DROPGATE_HEAD_SHA}/" > "$4/verdict.json" <<'END'
+{"schema": 1, "scenario": "NAME", "verdict": "SAID", "change": {"head": "HEAD"},
+ "checks": [{"name": "prefix", "verdict": "SAID"}]}
 END
 case $verdict in pass) exit 0 ;; fail) exit 1 ;; *) exit 75 ;; esac
 """
 
 
-class Build:
-    """One build: a checkout for its jobs and the stand-in agent that they share."""
+class Cheap(Build):
+    """A build whose lanes run in a moment: stand-ins for set-up, engine, replay and tests."""
 
     def __init__(self, folder: Path) -> None:
-        self.checkout = folder / "checkout"
-        self.agent = folder / "agent"
-        self.checkout.mkdir()
+        super().__init__(folder)
         for name in ("buildkite", "dropgate"):
             (self.checkout / name).symlink_to(ROOT / name)
         (self.checkout / "Makefile").write_text(MAKEFILE)
-        (self.checkout / "stand_in_tests.py").write_text("def test_one():\n    pass\n")
-        script(self.checkout / ".venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-        script(self.checkout / ".venv-ci/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (self.checkout / "stand_in_tests.py").write_text(TESTS)
+        for name in ("replay", "e2e"):
+            (self.checkout / "tests" / name).mkdir(parents=True)
+            (self.checkout / "tests" / name / f"test_{name}.py").write_text(TESTS)
+        (self.checkout / "conftest.py").write_text(CONFTEST)
+        (self.checkout / "pytest.ini").write_text("[pytest]\nmarkers =\n    cpu\n    replay\n")
+        for name in (".venv", ".venv-ci"):
+            script(self.checkout / name / "bin/python", PYTHON)
         script(self.checkout / ".venv/bin/dropgate", DROPGATE)
-        standin = Path(__file__).with_name("agent_standin.py")
-        script(folder / "bin/buildkite-agent", f'#!/bin/sh\nexec {sys.executable} -S -E {standin} "$@"\n')
-        self.env = {
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-            "AGENT_STANDIN": str(self.agent),
-            "DROPGATE_HEAD_SHA": HEAD,
-        }
-
-    def start(self, lane: str, **env: str) -> subprocess.Popen[str]:
-        command = [str(self.checkout / "buildkite/run.sh"), lane]
-        whole = {**self.env, "BUILDKITE_STEP_KEY": lane, **env}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen(command, env=whole, text=True, cwd="/", start_new_session=True, **pipes)
-
-    def run(self, lane: str, **env: str) -> int:
-        process = self.start(lane, **env)
-        self.output, _ = process.communicate(timeout=60)
-        outcome = self.agent / "outcomes" / lane
-        outcome.parent.mkdir(parents=True, exist_ok=True)
-        outcome.write_text("hard_failed" if process.returncode else "passed")
-        return process.returncode
-
-    def artifacts(self, lane: str) -> dict[str, str]:
-        root = self.agent / "artifacts" / lane
-        return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
-
-    def verdict(self, lane: str, report: str) -> Any:
-        return json.loads(self.artifacts(lane)[f"ci-out/{lane}/{report}/verdict.json"])
-
-
-def script(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Build:
-    return Build(tmp_path)
+    return Cheap(tmp_path)
 
 
 CODES = {"pass": 0, "fail": 1, "invalid": 75}
@@ -99,9 +73,10 @@ CODES = {"pass": 0, "fail": 1, "invalid": 75}
 @pytest.mark.parametrize("said", CODES)
 def test_cpu_keeps_the_exit_code_and_uploads_everything(build: Build, said: str) -> None:
     assert build.run("cpu", ENGINE_SAYS=said) == CODES[said], build.output
-    stem = "ci-out/cpu/tiny_eagle3_cpu"
+    left = {"tiny_eagle3_cpu": ("engine.log", "junit.xml", "report.md", "verdict.json")}
+    left["tests"] = ("junit.xml", "verdict.json")
     assert build.artifacts("cpu").keys() == {
-        f"{stem}/{name}" for name in ("engine.log", "junit.xml", "report.md", "verdict.json")
+        f"ci-out/cpu/{report}/{name}" for report, names in left.items() for name in names
     }
     assert build.verdict("cpu", "tiny_eagle3_cpu")["verdict"] == said
 
@@ -116,7 +91,7 @@ def test_unit_runs_lint_and_tests(build: Build) -> None:
 def test_replay_runs_every_scenario_even_when_one_fails(build: Build) -> None:
     assert build.run("replay", ENGINE_SAYS="fail") == 1
     names = files.lanes().lanes["replay"].reports
-    assert [build.verdict("replay", name)["verdict"] for name in names] == ["fail"] * 7
+    assert [build.verdict("replay", name)["verdict"] for name in names] == ["fail"] * 7 + ["pass"]
 
 
 def test_what_cannot_be_set_up_is_invalid_and_an_unknown_lane_is_bad_input(build: Build) -> None:
@@ -131,7 +106,7 @@ def test_what_cannot_be_set_up_is_invalid_and_an_unknown_lane_is_bad_input(build
 def test_a_step_that_is_stopped_half_way_still_uploads(build: Build, stop: signal.Signals, whom: str) -> None:
     process = build.start("cpu", ENGINE_HANGS="1")
     hangs = build.checkout / "ci-out/cpu/tiny_eagle3_cpu/hangs"
-    wait_for(hangs.exists)
+    until(hangs.exists)
     (os.killpg if whom == "its process group" else os.kill)(process.pid, stop)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 143, output
@@ -143,27 +118,13 @@ def test_a_step_that_is_stopped_half_way_still_uploads(build: Build, stop: signa
 def test_a_command_that_will_not_stop_is_uploaded_in_time_and_then_killed(build: Build) -> None:
     script(build.checkout / ".venv/bin/dropgate", DROPGATE.replace("exit 130' TERM", "sleep 60' TERM"))
     process = build.start("cpu", ENGINE_HANGS="1", DROPGATE_STOP_S="1")
-    wait_for((build.checkout / "ci-out/cpu/tiny_eagle3_cpu/hangs").exists)
+    until((build.checkout / "ci-out/cpu/tiny_eagle3_cpu/hangs").exists)
     began = time.monotonic()
     process.terminate()
     process.communicate(timeout=30)
     assert time.monotonic() - began < 5
     assert "ci-out/cpu/tiny_eagle3_cpu/engine.log" in build.artifacts("cpu")
-    assert not [path for path in Path("/proc").glob("[0-9]*/cwd") if points_to(path, build.checkout)]
-
-
-def points_to(link: Path, folder: Path) -> bool:
-    try:
-        return link.readlink() == folder
-    except OSError:
-        return False
-
-
-def wait_for(condition: Any) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    assert survivors(process) == []
 
 
 def test_a_lane_installs_the_wheel_that_is_given(build: Build) -> None:
@@ -187,22 +148,10 @@ def test_the_nodes_find_each_other_through_the_build(build: Build) -> None:
     assert (build.agent / "meta-data/dropgate-master-1").read_text() == "10.0.0.7"
 
 
-def replay_of(world: World) -> dict[str, str]:
-    """Return what `/ci run replay` tells a build, and where its verdict step finds GitHub."""
-    return {
-        "DROPGATE_LANES": "replay",
-        "DROPGATE_REPOSITORY": REPOSITORY,
-        "GITHUB_TOKEN": GITHUB_TOKEN,
-        "GITHUB_API_URL": world.github.url,
-        "BUILDKITE_BUILD_URL": "https://buildkite.com/b/1",
-        "NO_PROXY": "*",
-    }
-
-
 @pytest.mark.parametrize(("said", "state"), [("pass", "success"), ("fail", "failure")])
 def test_a_whole_build_ends_in_one_annotation_and_one_status(build: Build, world: World, said: str, state: str) -> None:
     """generate, the replay lane, verdict: as three jobs of one build."""
-    build.env |= replay_of(world)
+    build.env |= replay_of(world.github)
     assert build.run("generate") == 0, build.output
     steps = json.loads((build.agent / "pipeline.json").read_text())["steps"]
     assert [step["key"] for step in steps] == ["replay", "verdict"]
@@ -218,7 +167,7 @@ def test_a_whole_build_ends_in_one_annotation_and_one_status(build: Build, world
 
 
 def test_a_lane_that_never_ran_is_missed(build: Build, world: World) -> None:
-    build.env |= replay_of(world)
+    build.env |= replay_of(world.github)
     assert build.run("generate") == 0
     assert build.run("verdict") == 75
     assert "| invalid | replay/dflash | no verdict.json: the lane did not report |" in build.output
@@ -226,10 +175,67 @@ def test_a_lane_that_never_ran_is_missed(build: Build, world: World) -> None:
 
 
 def test_a_pass_that_nobody_could_be_told_of_is_invalid(build: Build) -> None:
-    (build.agent / "meta-data").mkdir(parents=True)
-    (build.agent / "meta-data/dropgate-plan").write_text(json.dumps({"why": "documentation", "head": HEAD}))
-    assert build.run("verdict") == 75
+    build.env["DROPGATE_LANES"] = "replay"
+    assert [build.run(step) for step in ("generate", "replay", "verdict")] == [0, 0, 75]
+    assert "## dropgate: pass" in build.output
     assert "not set: GITHUB_TOKEN" in build.output
+
+
+def test_a_change_that_plans_less_than_the_default_branch_asks_for_is_invalid(build: Build, world: World) -> None:
+    build.env |= replay_of(world.github)
+    assert [build.run(step) for step in ("generate", "replay")] == [0, 0]
+    plan = build.agent / "meta-data/dropgate-plan"
+    fewer = json.loads(plan.read_text())
+    fewer["reports"]["replay"].remove("ci-out/replay/dflash")
+    plan.write_text(json.dumps(fewer))
+    assert build.run("verdict") == 75
+    assert "| invalid | choice | not planned: replay/dflash |" in build.output
+    assert world.github.statuses[-1]["state"] == "error"
+
+
+def two_commits(folder: Path, name: str) -> dict[str, str]:
+    """Make a repository whose second commit adds one file, and return what a build of that commit is told."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    folder.mkdir()
+    git("init")
+    git("commit", "--allow-empty", "-m", "base")
+    base = git("rev-parse", "HEAD")
+    (folder / name).write_text("x")
+    git("add", "-A")
+    git("commit", "-m", "head")
+    commits = {"DROPGATE_HEAD_SHA": git("rev-parse", "HEAD"), "DROPGATE_BASE_SHA": base}
+    return {**commits, "DROPGATE_LANES": "auto", "BUILDKITE_BUILD_CHECKOUT_PATH": str(folder)}
+
+
+def test_documentation_passes_at_once_and_code_never_does(build: Build, world: World, tmp_path: Path) -> None:
+    build.env |= replay_of(world.github) | two_commits(tmp_path / "docs", "README.md")
+    assert [build.run(step) for step in ("generate", "verdict")] == [0, 0], build.output
+    [step] = json.loads((build.agent / "pipeline.json").read_text())["steps"]
+    assert step["key"] == "verdict"
+    assert (world.github.statuses[-1]["state"], world.github.statuses[-1]["context"]) == ("success", "dropgate")
+    code = two_commits(tmp_path / "code", "scheduler.py")
+    plan = {"why": "none needed, says the change", "head": code["DROPGATE_HEAD_SHA"]}
+    (build.agent / "meta-data/dropgate-plan").write_text(json.dumps(plan))
+    assert build.run("verdict", **code) == 75
+    assert world.github.statuses[-1]["state"] == "error"
+
+
+def test_the_verdict_waits_for_lanes_that_run_again(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in build.env.items():
+        monkeypatch.setenv(name, value)
+    states = build.agent / "states"
+    states.mkdir(parents=True)
+    (states / "cpu").write_text("waiting_for_dependencies running failing")
+    wait_for(["replay", "cpu"], poll_s=0)
+    calls = [json.loads(line) for line in (build.agent / "calls.jsonl").read_text().splitlines()]
+    assert [call[-1] for call in calls] == ["replay", "cpu"] * 4
+    (states / "cpu").write_text("running " * 9)
+    wait_for(["cpu"], deadline_s=0, poll_s=0)
+    assert (states / "cpu").read_text().count("running") == 8
 
 
 def test_a_plan_that_cannot_be_made_reaches_the_verdict(build: Build) -> None:
