@@ -16,7 +16,9 @@ from tests.replay.driving import both, scenario, workload
 def test_the_judge_passes_scenario_a(name):
     layout = scenario(name).layout
     seen = both(layout, workload(name, "scenario_a").model_copy(update={"output_len": 9}))
-    views = [view_phase(variant, phase_evidence(one)) for variant, one in zip(VARIANT_NAMES, seen, strict=True)]
+    views = [
+        view_phase("prefix", variant, phase_evidence(one)) for variant, one in zip(VARIANT_NAMES, seen, strict=True)
+    ]
     checks = judge_prefix(*views, PrefixPromise(kind="prefix_law"))
     for view in views:
         checks += judge_identities(view, layout.drafter.num_speculative_tokens)
