@@ -13,7 +13,7 @@ CI     := .venv-ci
 # finds it, two seconds in every process of an engine, and lm-eval does without. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton scikit-learn joblib threadpoolctl
 
-.PHONY: setup ci gate gate-full replay test unit browser lint bench false-alarms replay-matrix lock clean
+.PHONY: setup ci gate gate-full replay test unit browser lint bench kill-matrix false-alarms lifecycle replay-matrix lock clean
 
 setup: $(READY)
 
@@ -86,10 +86,19 @@ replay-matrix: $(READY) $(MATRIX:%=.venv-%/.ready)
 	$(BIN)/uv pip install --quiet --python .venv-$*/bin/python --no-deps -r .venv-$*/lock
 	@touch $@
 
-# A/A: how many of N runs of two equal variants are not a pass.
-N ?= 20
+# Every way in which the engine or the gate is broken on purpose, and what the gate says of it; FAULTS="..." for some.
+kill-matrix: $(READY)
+	$(BIN)/python -m dropgate.selftest kill-matrix $(FAULTS) $(if $(FAULTS),,--readme README.md)
+
+# How many of N clean A/A and N clean A/B runs are not a pass.
+false-alarms: N ?= 40
 false-alarms: $(READY)
-	N=$(N) $(BIN)/python -m pytest tests/e2e/test_false_alarms.py -s
+	$(BIN)/python -m dropgate.selftest false-alarms -n $(N)
+
+# N runs that are hit at a random moment: nothing may be left, and the next run passes.
+lifecycle: N ?= 50
+lifecycle: $(READY)
+	$(BIN)/python -m dropgate.selftest lifecycle -n $(N)
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --python-version 3.11 --index-strategy unsafe-best-match --extra-index-url $(TORCH_CPU_INDEX) \

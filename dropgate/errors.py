@@ -22,3 +22,7 @@ class UnmetNeedError(DropgateError):
 
 class EngineError(DropgateError):
     """The engine did not boot, answer or stop as it must; the run is invalid."""
+
+
+class EvidenceError(DropgateError):
+    """What was seen could not be saved; nothing is said of the engine."""

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from dropgate.errors import InputError
+from dropgate.errors import EvidenceError, InputError
 from dropgate.evidence import (
     AccuracyEvidence,
     ChangeFacts,
@@ -143,8 +143,23 @@ class EvidenceFolder:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that must not exist yet, atomically: it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file that must not exist yet, atomically: it is there whole or not at all.
+
+    Raises:
+        FileExistsError: it is there already.
+        EvidenceError: the disk does not take it.
+
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _link_whole(path, text)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be saved: {error.strerror}") from None
+
+
+def _link_whole(path: Path, text: str) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -83,7 +83,7 @@ def write_rates(evidence: Evidence, judgement: Judgement, run: str) -> Path:
         sha256=questions.sha256,
         questions=len(questions.token_ids),
         origin=_origin(evidence, run),
-        rates=_rates(judgement),
+        rates=rates_of(judgement),
     )
     kept = [born for born in _load(name).born if (born.sha256, born.questions) != (fresh.sha256, fresh.questions)]
     whole = RatesFile(born=[*kept, fresh]).model_dump(by_alias=True)
@@ -102,7 +102,8 @@ def _origin(evidence: Evidence, run: str) -> dict[str, str]:
     }
 
 
-def _rates(judgement: Judgement) -> dict[str, dict[str, Any]]:
+def rates_of(judgement: Judgement) -> dict[str, dict[str, Any]]:
+    """Return a judged run's acceptance rates (shares) by phase and variant."""
     phases = ("acceptance", "acceptance_hit_path")
     variants = ("baseline", "candidate")
     return {phase: {name: round(judgement.metrics[name][phase]["rate"], 6) for name in variants} for phase in phases}

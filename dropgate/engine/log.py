@@ -13,6 +13,8 @@ _WEAK = re.compile(r"Traceback |Dumping |EngineCore (?:failed to start|encounter
 """Lines that announce an error whose own line comes later."""
 _REASON_FOLLOWS = re.compile(r"\d+ validation errors? for \S+$")
 SHOWN = 300
+OWN_LINE = "dropgate: "
+"""What the lines start with that the gate itself writes into an engine's log."""
 
 
 def first_error(log: Path) -> str:
@@ -24,7 +26,7 @@ def first_error(log: Path) -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         return f"the engine's log cannot be read: {error.strerror}"
-    texts = [line for line in lines if line.strip()]
+    texts = [line for line in lines if line.strip() and not line.startswith(OWN_LINE)]
     for number, line in enumerate(texts):
         if named := _named_error(line):
             reason = texts[number + 1 : number + 2] if _REASON_FOLLOWS.search(named) else []

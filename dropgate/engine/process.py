@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from dropgate.engine.interpreter import LAUNCHER
-from dropgate.errors import InputError
+from dropgate.engine.log import OWN_LINE
+from dropgate.errors import EngineError, InputError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 CERTAIN_END_S = 10.0
@@ -30,8 +31,19 @@ class OwnedProcess:
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def launch(self, command: list[str], environment: dict[str, str]) -> None:
-        """Start the command under its supervisor."""
-        with self.log.open("ab") as log_file:
+        """Start the command under its supervisor.
+
+        Raises:
+            EngineError: its log cannot be written, so that nothing of what it says would be kept.
+
+        """
+        try:
+            log_file = self.log.open("ab", buffering=0)
+            log_file.write(f"{OWN_LINE}starts {command[0]}\n".encode())
+        except OSError as error:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            raise EngineError(f"{self.log}: the log cannot be written: {error.strerror}") from None
+        with log_file:
             self._supervisor = subprocess.Popen(
                 [sys.executable, str(SUPERVISOR), self.scratch, *command],
                 stdin=subprocess.PIPE,

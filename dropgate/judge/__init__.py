@@ -9,6 +9,7 @@ from typing import Any
 from dropgate.evidence import Evidence
 from dropgate.judge.measures import Measures, delta, measure, measure_acceptance, measure_accuracy
 from dropgate.judge.promises import judge_promise, phases_of
+from dropgate.judge.trust import NO_FAULT, judge_arms, judge_clock, judge_unbroken
 from dropgate.judge.validity import Expected, expected_phases, judge_engine_state, judge_pair, judge_protocol, judge_run
 from dropgate.judge.verdict import Check, Outcome, Verdict, combine, valid
 from dropgate.judge.view import PhaseView, view_phase
@@ -32,7 +33,7 @@ class Judgement:
 
 def judge(evidence: Evidence) -> Judgement:
     """Judge a run: validity first; a promise is only judged on a run, and on phases, that are worth it."""
-    run = _guarded("run", judge_run, evidence).checks
+    run = _guarded("run", judge_run, evidence).checks + _guarded("engine.arms", judge_arms, evidence).checks
     views: dict[str, list[PhaseView]] = {}
     sections = {
         phase.name: _judge_phase(evidence, phase, views) for phase in expected_phases(evidence.scenario.workloads)
@@ -49,6 +50,7 @@ def judge(evidence: Evidence) -> Judgement:
         checks += outcome.checks
         verdict = combine(check.verdict for check in outcome.checks)
         promises.append({**promise.model_dump(include={"kind", "path"}), "verdict": verdict, **outcome.facts})
+    checks += _guarded(NO_FAULT, judge_unbroken, evidence).checks
     return Judgement(combine(check.verdict for check in checks), checks, _metrics(evidence, views), promises)
 
 
@@ -68,7 +70,7 @@ def _judge_variant(evidence: Evidence, variant: VariantName, expected: Expected,
     phase = seen.phases.get(expected.name) if seen else None
     if phase is None:
         return [valid(f"{stem}.ran", False, "the workload was run", "it was not")]
-    checks = judge_protocol(stem, phase, expected)
+    checks = judge_protocol(stem, phase, expected) + judge_clock(stem, phase)
     try:
         view = view_phase(expected.name, variant, phase)
     except CounterError as error:

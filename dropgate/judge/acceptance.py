@@ -21,25 +21,41 @@ def judge_acceptance(
     baseline: PhaseView, candidate: PhaseView, promise: AcceptancePromise, draft_length: int
 ) -> Outcome:
     """Judge that the candidate's rate is not lower than the baseline's by the margin; counts first, then the rates."""
-    checks = [check for view in (baseline, candidate) for check in _judge_counts(view, draft_length)]
-    if any(check.verdict is Verdict.INVALID for check in checks):
+    made = _judge_made(baseline, candidate)
+    checks = [*made, *(check for view in (baseline, candidate) for check in _judge_counts(view, draft_length))]
+    if any(check.verdict is not Verdict.PASS for check in made) or any(
+        check.verdict is Verdict.INVALID for check in checks
+    ):
         return Outcome(checks)
     sides = [_per_prompt(view.phase.requests) for view in (baseline, candidate)]
     seen = rate_difference(sides[0], sides[1], promise.level, promise.power)
     return Outcome([*checks, _judge_difference(baseline.name, seen, promise)], _facts(seen, promise))
 
 
+def _judge_made(*views: PhaseView) -> list[Check]:
+    """Judge that drafts were made and some accepted: without any in both variants the run proves nothing.
+
+    Without any in one of them, that variant has lost its drafter.
+    """
+    counts = [(view.rises.total(DRAFT_TOKENS), view.rises.total(ACCEPTED_TOKENS)) for view in views]
+    otherwise = Verdict.FAIL if any(map(all, counts)) else Verdict.INVALID
+    return [
+        passes(
+            f"{view.stem}.drafts_made",
+            bool(drafted and accepted),
+            "draft tokens, and some of them accepted",
+            f"{tokens(drafted)} drafted, {tokens(accepted)} accepted",
+            otherwise,
+        )
+        for view, (drafted, accepted) in zip(views, counts, strict=True)
+    ]
+
+
 def _judge_counts(view: PhaseView, draft_length: int) -> list[Check]:
-    """Judge that drafts were made, that every step of every request is known, and that they sum to the counters."""
+    """Judge that every step of every request is known, and that they sum to the counters."""
     stem, records, rises = view.stem, view.phase.requests, view.rises
     unknown = [record.index for record in records if not _has_steps(record)]
-    steps, drafted, accepted = (rises.total(name) for name in (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS))
-    made = valid(
-        f"{stem}.drafts_made",
-        bool(drafted and accepted),
-        "draft tokens, and some of them accepted",
-        f"{tokens(drafted)} drafted, {tokens(accepted)} accepted",
-    )
+    steps, accepted = rises.total(DRAFTS), rises.total(ACCEPTED_TOKENS)
     told = valid(
         f"{stem}.steps_known",
         not unknown,
@@ -47,7 +63,7 @@ def _judge_counts(view: PhaseView, draft_length: int) -> list[Check]:
         f"missing for {len(unknown)} requests, first #{unknown[0]}" if unknown else "all known",
     )
     if unknown:
-        return [made, told]
+        return [told]
     lists = [(record.steps_accepted or [], record.steps_drafted or []) for record in records]
     short = [draft_length - count for _, steps_drafted in lists for count in steps_drafted]
     by_position = [
@@ -55,7 +71,6 @@ def _judge_counts(view: PhaseView, draft_length: int) -> list[Check]:
         for position in range(draft_length)
     ]
     return [
-        made,
         told,
         equal(f"{stem}.requests_sum_to_steps", len(short), steps),
         equal(f"{stem}.requests_sum_to_accepted", sum(sum(counts) for counts, _ in lists), accepted),

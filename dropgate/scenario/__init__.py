@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from dropgate.errors import InputError
+from dropgate.faults import VARIABLE as FAULT_VARIABLE
 from dropgate.law import VARIANT_NAMES, VariantName, expected_hit
 from dropgate.scenario.promises import (
     AccuracyPromise,
@@ -61,6 +62,13 @@ class Engine(Strict):
         if not isinstance(flags.get("speculative-config"), dict):
             raise ValueError("speculative-config must be a mapping: the option under test lives in it")
         return flags
+
+    @field_validator("environment")
+    @classmethod
+    def _is_not_broken(cls, environment: dict[str, str]) -> dict[str, str]:
+        if FAULT_VARIABLE in environment:
+            raise ValueError(f"{FAULT_VARIABLE} breaks the engine on purpose: that is for the self-test alone")
+        return environment
 
     @model_validator(mode="after")
     def _one_server_a_port(self) -> Engine:

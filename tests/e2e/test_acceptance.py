@@ -13,9 +13,9 @@ from dropgate.evidence import Evidence, QuestionSet
 from dropgate.judge import Verdict, judge
 from dropgate.law import VariantName
 from dropgate.scenario import Scenario, load_scenario
+from dropgate.selftest.models import broken, noisy, nudged, zeroed
 from dropgate.variants import variant
 from dropgate.workload.questions import GENERATED, load_questions
-from tests.support.broken_models import broken, noisy, nudged, zeroed
 from tests.support.engines import ROOT, measured, run_dropgate, tokenised
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]

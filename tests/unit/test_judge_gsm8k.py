@@ -102,10 +102,6 @@ def test_counters_that_disagree_with_the_requests_fail(name: str) -> None:
 
 INVALID = {
     "acceptance.candidate.steps_known": CAND["acceptance"].change(3, steps_accepted=None),
-    "acceptance.candidate.drafts_made": replace(
-        CAND["acceptance"],
-        requests=[record.model_copy(update={"steps_accepted": [0] * 10}) for record in CAND["acceptance"].requests],
-    ),
     "acceptance.candidate.requests_complete": CAND["acceptance"].change(3, error="HTTP 500", http_status=500),
     "acceptance.pair.same_work": CAND["acceptance"].change(3, prompt_sha256="f" * 64),
     "acceptance.pair.cold_path": CAND["acceptance"].change(3, cached_tokens=64),

@@ -22,12 +22,13 @@ FLOW = {
     "report",
 }
 ASIDE = {"replay"}
-LEAVES = {"errors", "strict_yaml", "console", "host"}
-JOINERS = {"run", "cli", "plan", "doctor", "again", "history", "compare"}
+LEAVES = {"errors", "strict_yaml", "console", "host", "faults"}
+JOINERS = {"run", "cli", "plan", "doctor", "again", "history", "compare", "selftest"}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
     "judge": {"engine", "workload", "report", "run", "console", "host", "evidence_folder"},
+    "faults": {"engine", "workload", "evidence", "judge", "report", "run", "selftest"},
     "replay": {"workload", "report", "run", "cli", "console"},
     "report": {"engine", "workload", "run", "history", "compare"},
     "evidence": {"engine", "workload", "judge", "report"},
