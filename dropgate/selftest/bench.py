@@ -16,7 +16,7 @@ from dropgate.engine.server import Server, wait_ready
 from dropgate.errors import DropgateError, EngineError
 from dropgate.evidence import EngineFacts, Evidence, QuestionSet, ReferenceRates, VariantEvidence
 from dropgate.evidence_folder import EvidenceFolder, load_evidence
-from dropgate.faults import VARIABLE
+from dropgate.faults import MARKER, VARIABLE
 from dropgate.faults.switch import FaultSwitch
 from dropgate.host import host_facts
 from dropgate.judge import Check, Judgement, Verdict, judge
@@ -59,18 +59,18 @@ class Bench:
         self._rates: ReferenceRates | None = None
 
     @contextmanager
-    def booted(self, oracle: bool = True) -> Iterator[Bench]:
+    def booted(self) -> Iterator[Bench]:
         """Boot the long-lived servers; end them afterwards."""
         scenario = work_scenario("answers")
         with ExitStack() as stack:
             for name in VARIANT_NAMES:
                 server, self.switches[name] = self.armed(scenario, name, name)
                 self.servers[name] = stack.enter_context(server)
-            if oracle:
-                log = self.folder / "oracle.log"
-                alone = Server(scenario, variant(scenario, "oracle"), self.python, log)
-                self.servers["oracle"] = stack.enter_context(alone)
+            alone = Server(scenario, variant(scenario, "oracle"), self.python, self.folder / "oracle.log")
+            self.servers["oracle"] = stack.enter_context(alone)
             wait_ready(list(self.servers.values()))
+            for name in VARIANT_NAMES:
+                require_armed(self.servers[name])
             yield self
             stop_together(list(self.servers.values()))
 
@@ -204,6 +204,19 @@ def measure(
             errors.append(str(error))
         seen[name] = VariantEvidence(server=server_facts(server, 0.0), phases=phases)
     return seen, errors
+
+
+def require_armed(server: Server) -> None:
+    """Check that a server can be broken: a fault that nobody loads would look like one that nobody sees.
+
+    Raises:
+        EngineError: it cannot.
+
+    """
+    if f"{MARKER}_armed" not in server.metrics_text():
+        raise EngineError(
+            f"{server.variant.name}: the engine does not load the plugin dropgate_faults; see `make setup`"
+        )
 
 
 def wait_idle(server: Server) -> None:

@@ -158,7 +158,7 @@ def _edited(place: Place) -> Path:
     folder = place.folder / "edited"
     saved_and_loaded(place.bench.evidence(place.scenario, place.bench.clean(place.work)), folder)
     lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines(keepends=True)
-    lines[79] = lines[79].replace('"cached_tokens":1024', '"cached_tokens":896')
+    lines[79] = lines[79].replace('"cached_tokens":1024', '"cached_tokens":1152')
     (folder / RECORDS).write_text("".join(lines), encoding="utf-8")
     return folder
 

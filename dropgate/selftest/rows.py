@@ -90,7 +90,9 @@ ROWS = (
         "acceptance.answers.baseline_candidate",
         short=True,
     ),
-    Row("stop_token_leaked", "answers", CANDIDATE, "answers", FAIL, "acceptance.answers.baseline_candidate"),
+    Row(
+        "stop_token_leaked", "answers", CANDIDATE, "answers", FAIL, "acceptance.answers.baseline_candidate", short=True
+    ),
     Row("answers_replayed", "answers", CANDIDATE, "answers", FAIL, "acceptance_hit_path.answers.baseline_candidate"),
     Row("answers_truncated", "answers", CANDIDATE, "answers", FAIL, "acceptance.answers.baseline_candidate"),
     Row("answers_cut_short", "answers", CANDIDATE, "answers", INVALID, "acceptance.candidate.requests_complete"),

@@ -30,7 +30,8 @@ def test_keeps_the_trailing_block(engines: Engines, measure: Measure) -> None:
 
 def test_an_option_without_effect_is_a_failure(engines: Engines, measure: Measure) -> None:
     """Two servers that both drop the block are told from the promise."""
-    judgement = judge(measure(engines["baseline"], engines["baseline"]))
+    forgotten = load_scenario("tiny_eagle3_cpu", (*SMALL, "variants.candidate={}"))
+    judgement = judge(measure(engines["baseline"], engines["baseline"], forgotten))
     assert judgement.verdict is Verdict.FAIL
     delta = odd(judgement)["prefix.delta.cached_tokens_per_request"]
     assert (delta.expected, delta.seen) == ("+128", "0")
@@ -38,7 +39,8 @@ def test_an_option_without_effect_is_a_failure(engines: Engines, measure: Measur
 
 def test_a_default_that_keeps_the_block_is_a_failure_of_the_baseline(engines: Engines, measure: Measure) -> None:
     """A changed default is named as such."""
-    judgement = judge(measure(engines["candidate"], engines["candidate"]))
+    kept = load_scenario("tiny_eagle3_cpu", (*SMALL, "variants.baseline.disable_eagle_block_drop=true"))
+    judgement = judge(measure(engines["candidate"], engines["candidate"], kept))
     assert judgement.verdict is Verdict.FAIL
     check = odd(judgement)["prefix.baseline.cached_tokens_per_request"]
     assert (check.expected, check.seen) == ("256", "384")
