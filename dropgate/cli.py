@@ -32,6 +32,9 @@ from dropgate.judge import Judgement, Verdict, judge
 from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
 from dropgate.plan import plan_text
+from dropgate.ranks.command import crew_of, follow
+from dropgate.ranks.local import rank_folder
+from dropgate.ranks.place import Place, place_of
 from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matrix, write_references
 from dropgate.replay.judgement import replay_document, replay_facts, replay_heading, replay_judgement
 from dropgate.replay.run import Outcome, replay_names, run_replays
@@ -39,7 +42,7 @@ from dropgate.report.document import verdict_document
 from dropgate.report.save import VERDICT, reference_of, save_document, save_report, save_verdict
 from dropgate.report.terminal import print_judgement, print_result
 from dropgate.run import preflight, run
-from dropgate.scenario import load_scenario
+from dropgate.scenario import Scenario, load_scenario
 
 EPILOG = """\
 exit codes:  0 pass   1 fail   75 invalid: the run says nothing, may be retried   2 bad input   130 interrupted
@@ -179,15 +182,31 @@ def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:
 def _run(options: argparse.Namespace) -> int:
     began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
     scenario = load_scenario(options.scenario, tuple(options.assignments))
-    identity = preflight(scenario)
+    place = place_of(scenario)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     out: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
-    evidence = run(scenario, identity, EvidenceFolder(out), Narrator(options.quiet), began_s)
-    judgement = judge(evidence)
-    save_verdict(out, evidence, judgement)
-    save_report(out, evidence, judgement)
-    print_result(evidence, judgement, reference_of(evidence), out)
+    if place and place.rank:
+        return _follow(scenario, place, options.out or rank_folder(out, place.rank), Narrator(options.quiet))
+    identity = preflight(scenario, place)
+    folder, narrator = EvidenceFolder(out), Narrator(options.quiet)
+    same = [options.scenario, *(part for pair in options.assignments for part in ("--set", pair))]
+    with crew_of(scenario, place, identity, narrator, same, out) as crew:
+        evidence = run(scenario, identity, folder, narrator, began_s, crew)
+        judgement = judge(evidence)
+        save_verdict(out, evidence, judgement)
+        save_report(out, evidence, judgement)
+        print_result(evidence, judgement, reference_of(evidence), out)
+        crew.finish(judgement.verdict.exit_code, verdict_document(evidence, judgement))
     return judgement.verdict.exit_code
+
+
+def _follow(scenario: Scenario, place: Place, out: Path, narrator: Narrator) -> int:
+    code, document = follow(scenario, place, preflight, EvidenceFolder(out), narrator)
+    save_document(out, document)
+    odd = next((check for check in document["checks"] if check["verdict"] == document["verdict"]), None)
+    reason = f": {odd['name']}: {odd['seen']}" if odd and code else ""
+    fail_line(f"rank {place.rank}: {document['verdict']}{reason}")
+    return code
 
 
 def _plan(options: argparse.Namespace) -> int:

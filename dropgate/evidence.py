@@ -19,6 +19,9 @@ SCHEMA = 1
 MANIFEST = "evidence.json"
 
 
+HostFacts = dict[str, str | int | float]
+
+
 class Frozen(BaseModel):
     """A saved value: read back exactly, nothing unknown, no number that is not one."""
 
@@ -104,6 +107,15 @@ class EngineFacts(Frozen):
     """What it should have been built from, if that was said."""
 
 
+class NodeFacts(Frozen):
+    """What another rank than 0 said of itself, and how it started its part of each variant's server."""
+
+    rank: int
+    host: HostFacts
+    engine: EngineFacts
+    servers: dict[VariantName, ServerFacts] = {}
+
+
 class ChangeFacts(Frozen):
     """The change that CI is judging: two that are each fine alone can break together."""
 
@@ -132,10 +144,12 @@ class Evidence(Frozen):
     dropgate: str
     scenario: Scenario
     created: str
-    host: dict[str, str | int | float]
+    host: HostFacts
     engine: EngineFacts
     change: ChangeFacts | None = None
     variants: dict[VariantName, VariantEvidence]
+    nodes: list[NodeFacts] = []
+    """The other ranks of a run over several nodes."""
     errors: list[str] = []
     """What kept the run from being whole, in the order it happened."""
     costs: Costs | None = None
@@ -151,10 +165,11 @@ class _Manifest(Frozen):
     dropgate: str
     scenario: dict[str, Any]
     created: str
-    host: dict[str, str | int | float]
+    host: HostFacts
     engine: EngineFacts
     change: ChangeFacts | None = None
     servers: dict[VariantName, ServerFacts]
+    nodes: list[NodeFacts] = []
     phases: dict[str, dict[str, Any]]
     errors: list[str]
     costs: Costs | None
@@ -220,6 +235,7 @@ class EvidenceFolder:
             engine=evidence.engine,
             change=evidence.change,
             servers={name: seen.server for name, seen in evidence.variants.items()},
+            nodes=evidence.nodes,
             phases={
                 f"{name}/{workload}": phase.model_dump(include={"reset_ok", "started_s", "finished_s"})
                 for name, seen in evidence.variants.items()
@@ -269,7 +285,7 @@ def load_evidence(folder: Path) -> Evidence:
         )
         for name, server in manifest.servers.items()
     }
-    kept = manifest.model_dump(include={"dropgate", "created", "host", "engine", "change", "errors", "costs"})
+    kept = manifest.model_dump(include={"dropgate", "created", "host", "engine", "change", "nodes", "errors", "costs"})
     return Evidence(**kept, scenario=scenario, variants=variants)
 
 

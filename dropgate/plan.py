@@ -7,6 +7,7 @@ import os
 from dropgate.engine.environment import engine_environment, recorded_environment
 from dropgate.engine.interpreter import engine_python
 from dropgate.errors import InputError
+from dropgate.host import gpus_wanted
 from dropgate.law import VARIANT_NAMES
 from dropgate.scenario import Scenario
 from dropgate.variants import Variant, shell_line, variant
@@ -19,31 +20,39 @@ def plan_text(scenario: Scenario, rank: int | None) -> str:
         InputError: the scenario has no such rank.
 
     """
-    nodes = scenario.needs.nodes
+    nodes = scenario.ranks
     if rank is not None and not 0 <= rank < nodes:
         raise InputError(f"--rank {rank}: {scenario.name} has ranks 0 to {nodes - 1}")
     ranks = range(nodes) if rank is None else [rank]
     lines = [f"# {scenario.title}", f"# {scenario.source}", *_header(scenario)]
     for name in VARIANT_NAMES:
         for number in ranks:
-            lines += ["", *_commands(variant(scenario, name, number), nodes)]
+            # One rank's plan does not say which it is, so that two of them differ by their commands alone.
+            where = f", node rank {number}" if nodes > 1 and rank is None else ""
+            lines += ["", *_commands(variant(scenario, name, number), where, nodes)]
     return "\n".join([*lines, "", *_steps(scenario)]) + "\n"
 
 
 def _header(scenario: Scenario) -> list[str]:
     needs = scenario.needs
-    gpus = f", {needs.gpus_per_node} x {needs.gpu_name or 'GPU'} each" if needs.gpus_per_node else ", no GPU"
-    return [f"# needs: {needs.nodes} node(s){gpus}", f"# engine interpreter: {engine_python()}"]
+    each = " each" if needs.gpus_per_node else ""
+    lines = [f"# needs: {needs.nodes} node(s), {gpus_wanted(needs)}{each}", f"# engine interpreter: {engine_python()}"]
+    if (nodes := scenario.nodes).local:
+        lines.append(f"# nodes: all {nodes.local} on this machine, on loopback; or each by itself, with NODE_RANK set")
+    if scenario.ranks > 1:
+        lines.append(f"# on each: NODE_RANK=0..{scenario.ranks - 1} MASTER_ADDR=... dropgate run {scenario.name}")
+        lines.append(f"#   rank 0 waits for the others on $MASTER_ADDR:{nodes.port} for {scenario.deadlines.join:g} s")
+    return lines
 
 
-def _commands(chosen: Variant, nodes: int) -> list[str]:
-    where = f", node rank {chosen.rank}" if nodes > 1 else ""
+def _commands(chosen: Variant, where: str, nodes: int) -> list[str]:
+    meeting = " --master-port PORT" if nodes > 1 else ""
     environment = recorded_environment(engine_environment(os.environ, chosen.environment, "<scratch folder>"))
     return [
         f"# {chosen.name}{where}",
         shell_line(chosen.argv),
         f"#   added to observe:  {' '.join(chosen.observe) or 'nothing'}",
-        "#   added to own it:   --host HOST --port PORT --served-model-name ... NONCE",
+        "#   added to own it:   --host HOST --port PORT --served-model-name ... NONCE" + meeting,
         *(f"#   env {name}={value}" for name, value in environment.items()),
     ]
 

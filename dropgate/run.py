@@ -23,18 +23,21 @@ from dropgate.evidence import (
     ServerFacts,
     VariantEvidence,
 )
+from dropgate.gpus import used_gib, wait_released
 from dropgate.host import MemoryWatch, change_under_test, host_facts, unmet_need
 from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.ranks.crew import ALONE, Crew
+from dropgate.ranks.place import Place
 from dropgate.scenario import Scenario
-from dropgate.variants import variant
+from dropgate.variants import api_host, variant
 from dropgate.workload.client import Target
 from dropgate.workload.protocol import run_prefix
 
 Clock = Callable[[], float]
 
 
-def preflight(scenario: Scenario) -> EngineIdentity:
-    """Look at everything that can be known before anything is started.
+def preflight(scenario: Scenario, place: Place | None = None) -> EngineIdentity:
+    """Look at everything that can be known before anything is started, on one node.
 
     Raises:
         UnmetNeedError: this machine lacks what the scenario needs.
@@ -44,8 +47,8 @@ def preflight(scenario: Scenario) -> EngineIdentity:
     if lacking := unmet_need(scenario.needs):
         raise UnmetNeedError(f"{scenario.name}: {lacking}")
     identity = require_option(describe_engine())
-    if scenario.engine.port is not None:
-        require_free(scenario.name, scenario.engine.host, scenario.engine.port)
+    if scenario.engine.port is not None and (place is None or place.rank == 0):
+        require_free(scenario.name, api_host(scenario, place.address if place else None), scenario.engine.port)
     return identity
 
 
@@ -55,20 +58,22 @@ def run(
     folder: EvidenceFolder,
     narrator: Narrator,
     began_s: float | None = None,
+    crew: Crew = ALONE,
 ) -> Evidence:
     """Run a scenario that passed ``preflight`` and save its evidence, whole, before anything is judged.
 
-    ``began_s`` is the monotonic time at which the run's clock began; now, if not given. What goes wrong on the way is
-    evidence too. A KeyboardInterrupt is raised again once the engines have ended and the evidence is saved.
+    ``began_s`` is the monotonic time at which the run's clock began; now, if not given. ``crew`` are the other ranks.
+    What goes wrong on the way is evidence too. A KeyboardInterrupt is raised again once the engines have ended and the
+    evidence is saved.
     """
     began_s = time.monotonic() if began_s is None else began_s
-    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s)
+    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s, crew)
     interrupted = False
     with MemoryWatch() as memory:
         try:
             one.measure()
         except EngineError as error:
-            one.errors.append(str(error))
+            one.errors += dict.fromkeys([*crew.faults(), str(error)])
         except KeyboardInterrupt:
             interrupted = True
             one.errors.append("interrupted")
@@ -89,12 +94,15 @@ class _Run:
         folder: EvidenceFolder,
         narrator: Narrator,
         clock: Clock,
+        crew: Crew,
     ) -> None:
         self.scenario = scenario
         self.identity = identity
         self.folder = folder
         self.narrator = narrator
         self.clock = clock
+        self.crew = crew
+        self.gpus_before_gib = used_gib()
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.servers: dict[VariantName, Server] = {}
         self.phases: dict[VariantName, dict[str, PhaseEvidence]] = {}
@@ -105,19 +113,24 @@ class _Run:
         together: Sequence[Sequence[VariantName]] = [VARIANT_NAMES]
         if self.scenario.engine.boot == "one_by_one":
             together = [[name] for name in VARIANT_NAMES]
+        self.crew.gather()
         for names in together:
             with ExitStack() as stack:
                 servers = [stack.enter_context(self._server(name)) for name in names]
-                self.narrator.say(f"booting {' and '.join(names)}: vLLM {self.identity.version}")
-                wait_ready(servers, self.narrator.say)
-                for server in servers:
-                    self._work(server)
-                self.narrator.say("stopping " + " and ".join(names))
+                with self.crew.beside(servers):
+                    self.narrator.say(f"booting {' and '.join(names)}: vLLM {self.identity.version}")
+                    wait_ready(servers, self.narrator.say)
+                    for server in servers:
+                        self._work(server)
+                    self.narrator.say("stopping " + " and ".join(names))
                 stop_together(servers)
+                self.crew.require_stopped()
+                wait_released(self.gpus_before_gib, self.scenario.deadlines.release)
 
     def _server(self, name: VariantName) -> Server:
         log = self.folder.log_path(name)
-        self.servers[name] = Server(self.scenario, variant(self.scenario, name), self.identity.python, log)
+        chosen = variant(self.scenario, name)
+        self.servers[name] = Server(self.scenario, chosen, self.identity.python, log, self.crew.master())
         return self.servers[name]
 
     def _work(self, server: Server) -> None:
@@ -147,6 +160,7 @@ class _Run:
             engine=EngineFacts(**identity, asked_commit=asked_commit()),
             change=ChangeFacts.model_validate(change) if change else None,
             variants=variants,
+            nodes=self.crew.nodes(),
             errors=self.errors,
             costs=costs,
         )

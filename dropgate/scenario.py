@@ -27,8 +27,21 @@ class Needs(Strict):
     nodes: Positive = 1
     gpus_per_node: Count = 0
     gpu_name: str | None = None
+    gpu_memory_gib: Annotated[float, Field(ge=0, strict=False)] = 0
+    """Memory in GiB that each GPU must have."""
     memory_gib: Annotated[float, Field(ge=0, strict=False)] = 0
     """Memory in GiB that must be free for both variants together."""
+
+
+class Nodes(Strict):
+    """Where the ranks of one server run, and how the gate's own processes on them find each other."""
+
+    local: Annotated[int, Field(ge=2)] | None = None
+    """Run this many ranks on this machine, unless NODE_RANK says that each is started on its own."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 29517
+    """Where rank 0 waits for the others, on MASTER_ADDR; MASTER_PORT replaces it."""
+    listen: str | None = None
+    """Address to listen on where it is not MASTER_ADDR itself; the only way to a wildcard such as 0.0.0.0."""
 
 
 class Engine(Strict):
@@ -149,6 +162,12 @@ class Deadlines(Strict):
     request: Seconds = 600
     settle: Seconds = 10
     stop: Seconds = 10
+    join: Seconds = 300
+    """For every rank to say what it has, before anything is booted."""
+    lost: Seconds = 15
+    """For a rank that says nothing any more."""
+    release: Seconds = 120
+    """For the memory of the GPUs to be released between the variants."""
 
 
 class Scenario(Strict):
@@ -161,6 +180,7 @@ class Scenario(Strict):
     reference: str | None = None
     """Name of a file in fixtures/references whose values stand beside this run's."""
     needs: Needs = Needs()
+    nodes: Nodes = Nodes()
     engine: Engine
     variants: Variants
     workloads: Workloads
@@ -171,6 +191,20 @@ class Scenario(Strict):
     def speculative(self) -> dict[str, Any]:
         """The ``speculative-config`` that both variants share."""
         return _mapping(self.engine.flags["speculative-config"])
+
+    @property
+    def ranks(self) -> int:
+        """Count the nodes, real or local, that one server spans."""
+        return self.nodes.local or self.needs.nodes
+
+    @model_validator(mode="after")
+    def _one_count_of_nodes(self) -> Scenario:
+        if self.nodes.local and self.needs.nodes > 1:
+            raise ValueError("nodes.local runs every rank on one machine, so needs.nodes must be left out")
+        if self.ranks != self.engine.flags.get("nnodes", 1):
+            flag = self.engine.flags.get("nnodes", 1)
+            raise ValueError(f"engine.flags.nnodes is {flag}, but the scenario has {self.ranks} node(s)")
+        return self
 
     @model_validator(mode="after")
     def _pinned_counts_follow_the_law(self) -> Scenario:

@@ -16,7 +16,7 @@ from dropgate.engine.log import first_error
 from dropgate.engine.process import EngineProcess, free_port
 from dropgate.errors import EngineError
 from dropgate.scenario import Scenario
-from dropgate.variants import Address, Variant, launch_arguments
+from dropgate.variants import Address, Master, Variant, api_host, launch_arguments
 
 POLL_S = 0.2
 SAY_EVERY_S = 20.0
@@ -27,16 +27,28 @@ PROBE_PROMPT = [17, 18, 19]
 class Server:
     """One variant's server: ``with Server(...) as server: wait_ready([server])``."""
 
-    def __init__(self, scenario: Scenario, variant: Variant, python: str, log: Path) -> None:
-        """Prepare the command; entering the context starts it."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        python: str,
+        log: Path,
+        master: Master | None = None,
+        address: Address | None = None,
+    ) -> None:
+        """Prepare the command; entering the context starts it.
+
+        ``master`` is where the ranks of a server over several nodes meet; ``address`` is one that was chosen already.
+        """
         self.variant = variant
         self.deadlines = scenario.deadlines
-        host, port = scenario.engine.host, scenario.engine.port
-        self.address = Address(host, port or free_port(host), f"dropgate-{uuid.uuid4().hex[:12]}")
-        arguments = launch_arguments(scenario, variant, self.address, os.environ.get("MASTER_ADDR"))
+        self.master = master
+        self.address = address or _new_address(scenario, master)
+        arguments = launch_arguments(scenario, variant, self.address, master)
         self.command = [python, "vllm", *arguments]
         self.process = EngineProcess(python, arguments, log, self.deadlines.stop / 2)
-        self.environment = engine_environment(os.environ, variant.environment, self.process.scratch)
+        caller = {**(master.environment if master else {}), **os.environ}
+        self.environment = engine_environment(caller, variant.environment, self.process.scratch)
         self.boot_s: tuple[float, float] | None = None
         """Monotonic seconds at the start and at readiness."""
         self.reported_version: str | None = None
@@ -151,6 +163,11 @@ class Server:
             self.require_alive(f"when asked for {path}")
             raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
         return answer
+
+
+def _new_address(scenario: Scenario, master: Master | None) -> Address:
+    host = api_host(scenario, master.address if master else None)
+    return Address(host, scenario.engine.port or free_port(host), f"dropgate-{uuid.uuid4().hex[:12]}")
 
 
 def wait_ready(servers: Sequence[Server], say: Callable[[str], None] = lambda _: None) -> None:

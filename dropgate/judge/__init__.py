@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dropgate.evidence import Evidence
 from dropgate.judge.identities import judge_identities
 from dropgate.judge.measures import Measures, delta, measure
+from dropgate.judge.nodes import judge_nodes
 from dropgate.judge.outputs import judge_outputs
 from dropgate.judge.prefix import judge_prefix
 from dropgate.judge.validity import judge_engine_state, judge_pair, judge_protocol, judge_run, valid
@@ -32,7 +33,7 @@ class Judgement:
 
 def judge(evidence: Evidence) -> Judgement:
     """Judge a run: validity first; a promise is only judged on a run that is worth it."""
-    checks = _guarded("run", judge_run, evidence)
+    checks = _guarded("run", judge_run, evidence) + _guarded("nodes", judge_nodes, evidence)
     views: list[PhaseView] = []
     for variant in VARIANT_NAMES:
         checks += _guarded(f"prefix.{variant}", _judge_phase, evidence, variant, views)

@@ -1,0 +1,62 @@
+"""Was every node of a run over several the same engine, started by the same command? Else the run says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dropgate.evidence import Evidence, NodeFacts, ServerFacts
+from dropgate.judge.verdict import Check, Verdict, passes
+from dropgate.law import VARIANT_NAMES, VariantName
+from dropgate.scenario import Scenario
+from dropgate.variants import flag_arguments
+
+RANK_FLAG = "--node-rank"
+
+
+def judge_nodes(evidence: Evidence) -> list[Check]:
+    """Check that every rank took part in both variants as the engine of rank 0; nothing to check on one node."""
+    ranks = evidence.scenario.ranks
+    if ranks == 1:
+        return []
+    whole = [node.rank for node in evidence.nodes if set(node.servers) == set(VARIANT_NAMES)]
+    versions = {f"rank {node.rank}: {node.engine.version}" for node in evidence.nodes} - {
+        f"rank {node.rank}: {evidence.engine.version}" for node in evidence.nodes
+    }
+    servers = {name: seen.server for name, seen in evidence.variants.items()}
+    odd = [text for node in evidence.nodes for text in _odd_commands(evidence.scenario, node, servers)]
+    return [
+        passes(
+            "nodes.took_part",
+            whole == list(range(1, ranks)),
+            f"ranks 1 to {ranks - 1} in both variants" if ranks > 2 else "rank 1 in both variants",
+            ", ".join(f"rank {rank}" for rank in whole) or "none",
+            otherwise=Verdict.INVALID,
+        ),
+        passes(
+            "nodes.same_engine",
+            not versions,
+            f"{evidence.engine.version} on every rank",
+            ", ".join(sorted(versions)) or evidence.engine.version,
+            otherwise=Verdict.INVALID,
+        ),
+        passes(
+            "nodes.same_command",
+            not odd,
+            "rank 0's command but for the rank",
+            "; ".join(odd) or "rank 0's command but for the rank",
+            otherwise=Verdict.INVALID,
+        ),
+    ]
+
+
+def _odd_commands(scenario: Scenario, node: NodeFacts, servers: Mapping[VariantName, ServerFacts]) -> list[str]:
+    own = flag_arguments(scenario.engine.worker_flags)
+    odd = []
+    for name, facts in node.servers.items():
+        leader = servers[name].command[1:] if name in servers else []
+        mine = facts.command[1:]
+        where = mine.index(RANK_FLAG) + 1 if RANK_FLAG in mine else len(mine)
+        as_leader = [*mine[:where], "0", *mine[where + 1 :]]
+        if mine[where : where + 1] != [str(node.rank)] or [part for part in as_leader if part not in own] != leader:
+            odd.append(f"rank {node.rank}'s {name} command is another")
+    return odd
