@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import time
@@ -108,20 +109,24 @@ def _process(pid: int, used: int | None) -> str:
     return f"{name} (pid {pid}" + (f", {used / GIB:.1f} GiB)" if used else ")")
 
 
+def load_nvml() -> Any:
+    """Load the binding to the driver's library, which itself may not be there."""
+    return importlib.import_module("pynvml")
+
+
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """Open the library; without a driver, one that counts no device."""
-    import pynvml
-
+    """Open the library; ``None`` without a driver."""
+    nvml = load_nvml()
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
         yield None
         return
     try:
-        yield pynvml
+        yield nvml
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
 
 
 def _handles(nvml: Any, environment: Mapping[str, str]) -> list[tuple[int, Any]]:

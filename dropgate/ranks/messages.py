@@ -108,7 +108,14 @@ def differences(expected: Hello, seen: Hello) -> list[str]:
 def _other_command(who: str, name: VariantName, expected: list[str], seen: list[str]) -> list[str]:
     for index, (wanted, found) in enumerate(zip_longest(expected, seen)):
         if wanted != found:
-            flag = expected[index - 1] if index and expected[index - 1].startswith("--") else ""
-            ours, theirs = (f"{flag} {part}".strip() if part else "nothing there" for part in (found, wanted))
+            before = expected[index - 1] if index else ""
+            ours, theirs = (_with_flag(before, part) for part in (found, wanted))
             return [f"{who}: its {name} command has {ours}, rank 0 expects {theirs}"]
     return []
+
+
+def _with_flag(before: str, part: str | None) -> str:
+    """Put the flag before its value."""
+    if part is None:
+        return "nothing more"
+    return f"{before} {part}" if before.startswith("--") and not part.startswith("--") else part

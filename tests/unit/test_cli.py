@@ -116,6 +116,17 @@ def test_a_plan_names_every_command_of_both_nodes(capsys: pytest.CaptureFixture[
     assert plan.count('"disable_eagle_block_drop":true') == 2
 
 
+def test_one_ranks_plan_differs_by_the_rank_and_headless_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = []
+    for rank in ("0", "1"):
+        assert main(["plan", "kimi_k3_dspark_gb300", "--rank", rank]) == 0
+        plans.append(capsys.readouterr().out)
+    leader, follower = plans
+    assert leader != follower
+    assert follower.count(" --headless") == 2
+    assert follower.replace("--node-rank 1", "--node-rank 0").replace(" --headless", "") == leader
+
+
 def test_help_teaches_exit_codes_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--help"])

@@ -8,14 +8,15 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "dropgate"
 FLOW = {"law", "scenario", "variants", "metrics", "evidence", "workload", "engine", "judge", "references", "report"}
-ASIDE = {"replay"}
-LEAVES = {"errors", "strict_yaml", "console", "host"}
+ASIDE = {"replay", "ranks"}
+LEAVES = {"errors", "strict_yaml", "console", "host", "gpus"}
 JOINERS = {"run", "cli", "plan", "doctor"}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
     "judge": {"engine", "workload", "report", "run", "console", "host"},
     "replay": {"workload", "report", "run", "cli", "console"},
+    "ranks": {"workload", "judge", "report", "run", "cli"},
     "report": {"engine", "workload", "run"},
     "evidence": {"engine", "workload", "judge", "report"},
     "scenario": {"engine", "workload", "judge", "report", "evidence", "variants"},
