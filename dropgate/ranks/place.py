@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dropgate.engine.process import free_port
-from dropgate.errors import InputError, UnmetNeedError
-from dropgate.host import gpus_wanted
+from dropgate.errors import DropgateError, InputError, UnmetNeedError
+from dropgate.host import gpus_wanted, unmet_need
 from dropgate.scenario import Scenario
 
 RANK, ADDRESS, PORT = "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"
@@ -65,6 +65,17 @@ def place_of(scenario: Scenario, environment: Mapping[str, str] = os.environ) ->
     rank = _number(RANK, environment[RANK], range(scenario.ranks))
     port = _number(PORT, environment.get(PORT) or str(scenario.nodes.port), range(1, 65536))
     return Place(rank, scenario.ranks, address, port, scenario.nodes.listen or address)
+
+
+def why_not_here(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Say why a scenario is not run on this node; ``None`` where it can be."""
+    try:
+        place_of(scenario, environment)
+    except DropgateError as error:
+        return str(error).removeprefix(f"{scenario.name}: ")
+    if scenario.ranks == 1 and RANK in environment:
+        return f"runs on one node, and {RANK} says that this is one of several"
+    return unmet_need(scenario.needs)
 
 
 def _number(name: str, text: str, allowed: range) -> int:

@@ -1,15 +1,19 @@
 """GPUs through NVML: what a scenario needs, what stands in the evidence, who holds memory; on a stand-in library."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from dropgate import gpus as subject
-from dropgate.errors import EngineError
+from dropgate.errors import EXIT_INVALID, EngineError
 from dropgate.gpus import GIB, Gpu, gpu_facts, gpus, holders, used_gib, wait_released
 from dropgate.host import unmet_need
-from dropgate.scenario import Needs
+from dropgate.ranks.place import why_not_here
+from dropgate.scenario import SCENARIOS, Needs, load_scenario
+from tests.support.engines import ROOT
 
 
 class Library:
@@ -135,3 +139,31 @@ def test_memory_that_is_kept_ends_the_wait_with_the_holders_name(library: Librar
     with pytest.raises(EngineError, match=held):
         wait_released([2.0] * 4, 0)
     assert holders([0]) == ["GPU 0 has 2.0 GiB in use by no process that the driver can name"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "fitting"),
+    [
+        ({}, {"llama31_8b_eagle3", "qwen3_8b_eagle3", "qwen3_next_80b_mtp"}),
+        ({"NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1"}, {"kimi_k3_dspark_gb300"}),
+    ],
+)
+@pytest.mark.usefixtures("library")
+def test_a_machine_runs_what_fits_and_says_what_the_others_lack(environment: dict, fitting: set[str]) -> None:
+    scenarios = [load_scenario(path.stem) for path in SCENARIOS.glob("*.yaml")]
+    reasons = {one.name: why_not_here(one, environment) for one in scenarios if one.needs.gpus_per_node}
+    assert {name for name, reason in reasons.items() if reason is None} == fitting
+    left = " ".join(reason for reason in reasons.values() if reason)
+    assert "NODE_RANK and MASTER_ADDR do not say" in left or "this is one of several" in left
+
+
+def test_tests_of_scenarios_that_do_not_fit_are_left_out_and_none_at_all_is_no_pass() -> None:
+    if gpus():
+        pytest.skip("hardware: this machine has GPUs")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "gpu", "tests/e2e/test_gpu.py"]
+    alone = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert alone.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, alone.stdout
+    assert "left out: kimi_k3_dspark_gb300: needs 2 nodes of 4 x GB300" in alone.stdout
+    assert "left out: qwen3_8b_eagle3: needs 1 x GPU with 22 GiB; this machine has none" in alone.stdout
+    required = subprocess.run([*command, "--require", "gpu"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert required.returncode == EXIT_INVALID
