@@ -110,7 +110,7 @@ def other_engine(folder: Path) -> Path:
     ],
 )
 def test_a_worker_that_is_killed(tmp_path: Path, moment: Callable[[Pair], bool], said: str) -> None:
-    """Its node reports it with the engine's own first error line, and rank 0 does not wait for its own engine to see."""
+    """Its node reports it with the engine's own first error line; rank 0 does not wait for its own engine to see it."""
     with nodes(tmp_path) as pair:
         pair.until(lambda: moment(pair), BOOT_S)
         worker = pair.nodes[1].worker()
