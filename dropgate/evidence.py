@@ -17,6 +17,7 @@ from dropgate.scenario import Scenario
 
 SCHEMA = 1
 MANIFEST = "evidence.json"
+BENCH = "bench.json"
 
 
 HostFacts = dict[str, str | int | float]
@@ -61,6 +62,31 @@ class RequestRecord(Frozen):
         return self.error is None and self.http_status == 200 and self.finish_reason is not None
 
 
+class BenchRun(Frozen):
+    """One ``vllm bench serve``: what it was told and what it saved."""
+
+    command: list[str]
+    own_requests: int
+    """Requests that it sent besides those it reports: to see whether the server is ready, and to warm it up."""
+    result: dict[str, Any]
+    """Its JSON, as it is."""
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that its reported requests took together, as it says; 0 where it does not."""
+        found = self.result.get("duration")
+        return float(found) if isinstance(found, int | float) else 0.0
+
+
+class BenchEvidence(Frozen):
+    """What ``vllm bench serve`` said, where it was the client; there are no records of single requests then."""
+
+    metrics_reset: str
+    """/metrics between the reset and the populating request."""
+    populate: BenchRun | None
+    timed: BenchRun
+
+
 class PhaseEvidence(Frozen):
     """One workload on one variant."""
 
@@ -69,6 +95,7 @@ class PhaseEvidence(Frozen):
     requests: list[RequestRecord]
     control: list[RequestRecord] = []
     """Timed prompts answered again, each alone and with a cold cache; ``index`` is the timed request's."""
+    bench: BenchEvidence | None = None
     metrics_before: str
     metrics_after: str
     started_s: float
@@ -218,6 +245,8 @@ class EvidenceFolder:
         self.write(f"{stem}/populate.jsonl", _lines(phase.populate))
         self.write(f"{stem}/requests.jsonl", _lines(phase.requests))
         self.write(f"{stem}/control.jsonl", _lines(phase.control))
+        if phase.bench:
+            self.write(f"{stem}/{BENCH}", phase.bench.model_dump_json(indent=1) + "\n")
 
     def close(self, evidence: Evidence) -> None:
         """Write the manifest last, with the checksum of every other file: from here on the evidence is whole."""
@@ -315,11 +344,21 @@ def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence
             populate=_read_lines(stem / "populate.jsonl"),
             requests=_read_lines(stem / "requests.jsonl"),
             control=_read_lines(stem / "control.jsonl"),
+            bench=_read_bench(stem / BENCH),
             metrics_before=(stem / "metrics-before.txt").read_text(encoding="utf-8"),
             metrics_after=(stem / "metrics-after.txt").read_text(encoding="utf-8"),
         )
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{stem}: cannot be read: {error}") from None
+
+
+def _read_bench(path: Path) -> BenchEvidence | None:
+    if not path.is_file():  # where it is listed, it was seen to be there
+        return None
+    try:
+        return BenchEvidence.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise InputError(f"{path}: {_one_line(error)}") from None
 
 
 def _read_lines(path: Path) -> list[RequestRecord]:

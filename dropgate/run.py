@@ -6,12 +6,16 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 
 from dropgate import __version__
 from dropgate.console import Narrator
 from dropgate.engine.interpreter import EngineIdentity, asked_commit, describe_engine, require_option
+from dropgate.engine.log import first_error
 from dropgate.engine.process import require_free
 from dropgate.engine.server import Server, wait_ready
+from dropgate.engine.tool import run_tool
 from dropgate.errors import EngineError, UnmetNeedError
 from dropgate.evidence import (
     ChangeFacts,
@@ -30,6 +34,7 @@ from dropgate.ranks.crew import ALONE, Crew
 from dropgate.ranks.place import Place
 from dropgate.scenario import Scenario
 from dropgate.variants import api_host, variant
+from dropgate.workload.bench import Finished, run_bench
 from dropgate.workload.client import Target
 from dropgate.workload.protocol import run_prefix
 
@@ -136,10 +141,20 @@ class _Run:
     def _work(self, server: Server) -> None:
         name, total = server.variant.name, self.scenario.workloads.prefix.requests
         with self.narrator.counting(f"{name}: {total} requests", total) as done:
-            phase = measure_prefix(server, self.scenario, self.clock, done)
+            if self.scenario.workloads.prefix.driver == "bench":
+                phase = self._bench(server)
+            else:
+                phase = measure_prefix(server, self.scenario, self.clock, done)
         self.phases[name] = {"prefix": phase}
         self.folder.save_phase(name, "prefix", phase)
         server.require_alive("during the requests")
+
+    def _bench(self, server: Server) -> PhaseEvidence:
+        """Run the prefix workload with the engine's own bench as the client, and keep what it printed."""
+        folder = self.folder.path / server.variant.name
+        execute = partial(execute_bench, server, self.identity.python, folder, self.scenario.deadlines.bench)
+        target = Target(server.url, server.address.served_name, self.scenario.deadlines.request, self.clock)
+        return run_bench(server, target, self.scenario, execute)
 
     def evidence(self, peak_memory_gib: float) -> Evidence:
         """Put together all that was seen."""
@@ -174,6 +189,23 @@ def measure_prefix(
     work, deadlines = scenario.workloads.prefix, scenario.deadlines
     control = work.control if server.variant.name == "baseline" else 0
     return run_prefix(server, target, work, deadlines.settle, control, on_done)
+
+
+def execute_bench(
+    server: Server, python: str, folder: Path, deadline_s: float, name: str, arguments: list[str]
+) -> Finished:
+    """Run ``vllm bench serve`` against a server, as this run's own process; its log and its JSON stay in ``folder``.
+
+    Raises:
+        EngineError: it did not end well within ``deadline_s`` seconds, or the server died.
+
+    """
+    log, result = folder / f"bench-{name}.log", folder / f"bench-{name}.json"
+    told = [*arguments, "--result-dir", str(folder), "--result-filename", result.name]
+    run_tool(server, python, told, log, deadline_s)
+    if not result.is_file():
+        raise EngineError(f"{server.variant.name}: vllm bench serve saved nothing: {first_error(log)}")
+    return Finished(["vllm", *told], result.read_text(encoding="utf-8"), log.read_text(encoding="utf-8"))
 
 
 def server_facts(server: Server, offset_s: float) -> ServerFacts:

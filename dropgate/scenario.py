@@ -101,6 +101,8 @@ class PrefixRepetition(Strict):
     token_ids: tuple[Count, Positive]
     """Prompts are drawn from this half-open range of token ids."""
     seed: Count = 0
+    driver: Literal["client", "bench"] = "client"
+    """Who sends: the gate's own client, or ``vllm bench serve``, which makes its prompts itself from the seed."""
 
     @field_validator("token_ids", mode="before")
     @classmethod
@@ -112,6 +114,10 @@ class PrefixRepetition(Strict):
         low, high = self.token_ids
         if high - low < 2:
             raise ValueError(f"token_ids: at least two ids are needed, [{low}, {high}) has {max(0, high - low)}")
+        if self.driver == "bench" and self.prefixes > 1:
+            raise ValueError(
+                f"driver: bench can populate one prefix, not {self.prefixes}: its next ones follow its size"
+            )
         if self.requests < self.prefixes:
             raise ValueError(f"requests: {self.requests} cannot use {self.prefixes} prefixes")
         return self
@@ -166,6 +172,8 @@ class Deadlines(Strict):
     """For every rank to say what it has, before anything is booted."""
     lost: Seconds = 15
     """For a rank that says nothing any more."""
+    bench: Seconds = 3600
+    """For one ``vllm bench serve``."""
     release: Seconds = 120
     """For the memory of the GPUs to be released between the variants."""
 

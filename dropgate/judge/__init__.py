@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dropgate.evidence import Evidence
+from dropgate.judge.bench import judge_bench_outputs, judge_bench_pair, judge_bench_prefix, judge_bench_validity
 from dropgate.judge.identities import judge_identities
 from dropgate.judge.measures import Measures, delta, measure
 from dropgate.judge.nodes import judge_nodes
@@ -38,7 +39,8 @@ def judge(evidence: Evidence) -> Judgement:
     for variant in VARIANT_NAMES:
         checks += _guarded(f"prefix.{variant}", _judge_phase, evidence, variant, views)
     if len(views) == len(VARIANT_NAMES):
-        checks += _guarded("pair", judge_pair, *views)
+        sent_by_bench = all(view.phase.bench for view in views)
+        checks += _guarded("pair", judge_bench_pair if sent_by_bench else judge_pair, *views)
     worth_judging = len(views) == len(VARIANT_NAMES) and combine(check.verdict for check in checks) is Verdict.PASS
     for promise in evidence.scenario.promises:
         if worth_judging:
@@ -60,23 +62,29 @@ def _judge_phase(evidence: Evidence, variant: VariantName, views: list[PhaseView
     phase = seen.phases.get("prefix") if seen else None
     if phase is None:
         return [valid(f"prefix.{variant}.ran", False, "the workload was run", "it was not")]
-    checks = judge_protocol(variant, phase, evidence.scenario.workloads.prefix)
+    work = evidence.scenario.workloads.prefix
+    if (phase.bench is not None) != (work.driver == "bench"):
+        return [valid(f"prefix.{variant}.driver", False, work.driver, "another")]
+    checks = [] if phase.bench else judge_protocol(variant, phase, work)
     try:
         view = view_phase(variant, phase)
     except CounterError as error:
         return [*checks, valid(f"prefix.{variant}.counters", False, "whole counters", str(error))]
     views.append(view)
-    return checks + judge_engine_state(view)
+    return checks + (judge_bench_validity(view, work) if phase.bench else judge_engine_state(view))
 
 
 def _judge_promise(evidence: Evidence, views: list[PhaseView], promise: Promise) -> list[Check]:
     baseline, candidate = views
+    if (work := evidence.scenario.workloads.prefix).driver == "bench":
+        if isinstance(promise, PrefixPromise):
+            return judge_bench_prefix(baseline, candidate, work, promise)
+        return judge_bench_outputs(baseline, candidate)
     if isinstance(promise, PrefixPromise):
         draft_length = int(evidence.scenario.speculative["num_speculative_tokens"])
         identities = [check for view in views for check in judge_identities(view, draft_length)]
         return judge_prefix(baseline, candidate, promise) + identities
     assert isinstance(promise, OutputsPromise)  # noqa: S101
-    work = evidence.scenario.workloads.prefix
     return judge_outputs(baseline, candidate, min(work.control, work.requests))
 
 

@@ -15,7 +15,8 @@ Measures = dict[str, Any]
 
 def measure(view: PhaseView) -> Measures:
     """Return one variant's counts (tokens), throughput (requests/s) and time to first token (ms)."""
-    requests = len(view.phase.requests)
+    bench = view.phase.bench.timed.result if view.phase.bench else None
+    requests = (bench.get("completed") or 0) if bench else len(view.phase.requests)
     cached = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_cache_hit")
     computed = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_compute")
     return {
@@ -24,8 +25,8 @@ def measure(view: PhaseView) -> Measures:
         "computed_tokens_total": computed,
         "cached_tokens_per_request": _per_request(cached, requests),
         "computed_tokens_per_request": _per_request(computed, requests),
-        "request_throughput": _throughput(view.phase),
-        "ttft_ms": _ttft_ms(view.phase),
+        "request_throughput": bench.get("request_throughput") if bench else _throughput(view.phase),
+        "ttft_ms": _summary([one * 1000 for one in bench.get("ttfts") or []]) if bench else _ttft_ms(view.phase),
     }
 
 
@@ -47,6 +48,10 @@ def _ttft_ms(phase: PhaseEvidence) -> Measures | None:
         for record in phase.requests
         if record.ok and record.first_token_s is not None
     ]
+    return _summary(times)
+
+
+def _summary(times: list[float]) -> Measures | None:
     if not times:
         return None
     p50, p90, p99 = np.percentile(times, (50, 90, 99))

@@ -133,22 +133,12 @@ def judge_engine_state(view: PhaseView) -> list[Check]:
 
 def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
     """Check that the variants are the same server but for the option, and that the hit path was taken at all."""
-    different = sorted(
-        key
-        for key in baseline.config.keys() | candidate.config.keys()
-        if key not in SIZED_BY_MEMORY and baseline.config.get(key) != candidate.config.get(key)
-    )
     same_work = [record.prompt_sha256 for record in baseline.phase.requests] == [
         record.prompt_sha256 for record in candidate.phase.requests
     ]
     hits = [sum(record.cached_tokens or 0 for record in view.phase.requests) for view in (baseline, candidate)]
     return [
-        valid(
-            "pair.same_config",
-            not different,
-            "one resolved cache configuration",
-            ", ".join(different) or "one",
-        ),
+        same_config(baseline, candidate),
         valid(
             "pair.same_work",
             same_work,
@@ -162,3 +152,18 @@ def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
             f"{tokens(hits[0])} in the baseline, {tokens(hits[1])} in the candidate",
         ),
     ]
+
+
+def same_config(baseline: PhaseView, candidate: PhaseView) -> Check:
+    """Check that both servers resolved the same cache configuration."""
+    different = sorted(
+        key
+        for key in baseline.config.keys() | candidate.config.keys()
+        if key not in SIZED_BY_MEMORY and baseline.config.get(key) != candidate.config.get(key)
+    )
+    return valid(
+        "pair.same_config",
+        not different,
+        "one resolved cache configuration",
+        ", ".join(different) or "one",
+    )
