@@ -17,7 +17,8 @@ import psutil
 from dropgate import __version__
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
-from dropgate.engine.interpreter import COMMIT_VARIABLE, asked_commit, describe_engine
+from dropgate.engine.attached import attach
+from dropgate.engine.interpreter import COMMIT_VARIABLE, EngineIdentity, asked_commit, describe_engine, engine_python
 from dropgate.errors import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -31,6 +32,7 @@ from dropgate.evidence import Evidence, EvidenceFolder, load_evidence
 from dropgate.judge import Judgement, Verdict, judge
 from dropgate.judge.validity import same_commit
 from dropgate.judge.verdict import combine
+from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.plan import plan_text
 from dropgate.ranks.command import crew_of, follow
 from dropgate.ranks.local import rank_folder
@@ -119,6 +121,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_scenario(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="an empty or new folder (default: runs/SCENARIO-TIME)")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    for name in VARIANT_NAMES:
+        text = f"a server that runs already as the {name}; both are given or none"
+        parser.add_argument(f"--{name}-url", metavar="URL", help=text)
     parser.set_defaults(command=_run)
 
 
@@ -182,9 +187,10 @@ def _report_replay(outcome: Outcome, folder: Path | None) -> Verdict:
 def _run(options: argparse.Namespace) -> int:
     began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
     scenario = load_scenario(options.scenario, tuple(options.assignments))
+    if options.baseline_url or options.candidate_url:
+        return _run_attached(options, scenario, began_s)
     place = place_of(scenario)
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    out: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
+    out = _out(options, scenario)
     if place and place.rank:
         return _follow(scenario, place, options.out or rank_folder(out, place.rank), Narrator(options.quiet))
     identity = preflight(scenario, place)
@@ -192,12 +198,36 @@ def _run(options: argparse.Namespace) -> int:
     same = [options.scenario, *(part for pair in options.assignments for part in ("--set", pair))]
     with crew_of(scenario, place, identity, narrator, same, out) as crew:
         evidence = run(scenario, identity, folder, narrator, began_s, crew)
-        judgement = judge(evidence)
-        save_verdict(out, evidence, judgement)
-        save_report(out, evidence, judgement)
-        print_result(evidence, judgement, reference_of(evidence), out)
+        judgement = _conclude(evidence, out)
         crew.finish(judgement.verdict.exit_code, verdict_document(evidence, judgement))
     return judgement.verdict.exit_code
+
+
+def _out(options: argparse.Namespace, scenario: Scenario) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    found: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
+    return found
+
+
+def _conclude(evidence: Evidence, out: Path) -> Judgement:
+    judgement = judge(evidence)
+    save_verdict(out, evidence, judgement)
+    save_report(out, evidence, judgement)
+    print_result(evidence, judgement, reference_of(evidence), out)
+    return judgement
+
+
+def _run_attached(options: argparse.Namespace, scenario: Scenario, began_s: float) -> int:
+    urls: dict[VariantName, str | None] = {name: getattr(options, f"{name}_url") for name in VARIANT_NAMES}
+    if missing := [name for name, url in urls.items() if not url]:
+        raise InputError(f"--{missing[0]}-url is missing: both servers are given or none")
+    servers = attach(scenario, {name: url for name, url in urls.items() if url})
+    version = servers["baseline"].reported_version
+    identity = EngineIdentity(python=engine_python(), version=version, knows_option=True)
+    out = _out(options, scenario)
+    folder, narrator = EvidenceFolder(out), Narrator(options.quiet)
+    evidence = run(scenario, identity, folder, narrator, began_s, attached=servers)
+    return _conclude(evidence, out).verdict.exit_code
 
 
 def _follow(scenario: Scenario, place: Place, out: Path, narrator: Narrator) -> int:

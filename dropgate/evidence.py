@@ -177,6 +177,8 @@ class Evidence(Frozen):
     variants: dict[VariantName, VariantEvidence]
     nodes: list[NodeFacts] = []
     """The other ranks of a run over several nodes."""
+    attached: bool = False
+    """Whether the servers ran already and were started by somebody else."""
     errors: list[str] = []
     """What kept the run from being whole, in the order it happened."""
     costs: Costs | None = None
@@ -197,6 +199,7 @@ class _Manifest(Frozen):
     change: ChangeFacts | None = None
     servers: dict[VariantName, ServerFacts]
     nodes: list[NodeFacts] = []
+    attached: bool = False
     phases: dict[str, dict[str, Any]]
     errors: list[str]
     costs: Costs | None
@@ -265,6 +268,7 @@ class EvidenceFolder:
             change=evidence.change,
             servers={name: seen.server for name, seen in evidence.variants.items()},
             nodes=evidence.nodes,
+            attached=evidence.attached,
             phases={
                 f"{name}/{workload}": phase.model_dump(include={"reset_ok", "started_s", "finished_s"})
                 for name, seen in evidence.variants.items()
@@ -314,7 +318,8 @@ def load_evidence(folder: Path) -> Evidence:
         )
         for name, server in manifest.servers.items()
     }
-    kept = manifest.model_dump(include={"dropgate", "created", "host", "engine", "change", "nodes", "errors", "costs"})
+    same = {"dropgate", "created", "host", "engine", "change", "nodes", "attached", "errors", "costs"}
+    kept = manifest.model_dump(include=same)
     return Evidence(**kept, scenario=scenario, variants=variants)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from dropgate.console import Narrator
 from dropgate.engine.interpreter import EngineIdentity, asked_commit, describe_engine, require_option
 from dropgate.engine.log import first_error
 from dropgate.engine.process import require_free
-from dropgate.engine.server import Server, wait_ready
+from dropgate.engine.server import Api, Server, wait_ready
 from dropgate.engine.tool import run_tool
 from dropgate.errors import EngineError, UnmetNeedError
 from dropgate.evidence import (
@@ -64,19 +64,20 @@ def run(
     narrator: Narrator,
     began_s: float | None = None,
     crew: Crew = ALONE,
+    attached: Mapping[VariantName, Api] | None = None,
 ) -> Evidence:
     """Run a scenario that passed ``preflight`` and save its evidence, whole, before anything is judged.
 
     ``began_s`` is the monotonic time at which the run's clock began; now, if not given. ``crew`` are the other ranks.
-    What goes wrong on the way is evidence too. A KeyboardInterrupt is raised again once the engines have ended and the
-    evidence is saved.
+    ``attached`` are servers that run already: nothing is booted or stopped then. What goes wrong on the way is
+    evidence too. A KeyboardInterrupt is raised again once the engines have ended and the evidence is saved.
     """
     began_s = time.monotonic() if began_s is None else began_s
-    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s, crew)
+    one = _Run(scenario, identity, folder, narrator, lambda: time.monotonic() - began_s, crew, attached or {})
     interrupted = False
     with MemoryWatch() as memory:
         try:
-            one.measure()
+            one.measure_attached() if attached else one.measure()
         except EngineError as error:
             one.errors += dict.fromkeys([*crew.faults(), str(error)])
         except KeyboardInterrupt:
@@ -100,6 +101,7 @@ class _Run:
         narrator: Narrator,
         clock: Clock,
         crew: Crew,
+        attached: Mapping[VariantName, Api],
     ) -> None:
         self.scenario = scenario
         self.identity = identity
@@ -109,7 +111,8 @@ class _Run:
         self.crew = crew
         self.gpus_before_gib = used_gib()
         self.created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.servers: dict[VariantName, Server] = {}
+        self.attached = bool(attached)
+        self.servers: dict[VariantName, Api] = dict(attached)
         self.phases: dict[VariantName, dict[str, PhaseEvidence]] = {}
         self.errors: list[str] = []
 
@@ -132,13 +135,18 @@ class _Run:
                 self.crew.require_stopped()
                 wait_released(self.gpus_before_gib, self.scenario.deadlines.release)
 
+    def measure_attached(self) -> None:
+        """Send both servers the same work, as they are."""
+        for server in self.servers.values():
+            self._work(server)
+
     def _server(self, name: VariantName) -> Server:
         log = self.folder.log_path(name)
         chosen = variant(self.scenario, name)
-        self.servers[name] = Server(self.scenario, chosen, self.identity.python, log, self.crew.master())
-        return self.servers[name]
+        server = self.servers[name] = Server(self.scenario, chosen, self.identity.python, log, self.crew.master())
+        return server
 
-    def _work(self, server: Server) -> None:
+    def _work(self, server: Api) -> None:
         name, total = server.variant.name, self.scenario.workloads.prefix.requests
         with self.narrator.counting(f"{name}: {total} requests", total) as done:
             if self.scenario.workloads.prefix.driver == "bench":
@@ -149,7 +157,7 @@ class _Run:
         self.folder.save_phase(name, "prefix", phase)
         server.require_alive("during the requests")
 
-    def _bench(self, server: Server) -> PhaseEvidence:
+    def _bench(self, server: Api) -> PhaseEvidence:
         """Run the prefix workload with the engine's own bench as the client, and keep what it printed."""
         folder = self.folder.path / server.variant.name
         execute = partial(execute_bench, server, self.identity.python, folder, self.scenario.deadlines.bench)
@@ -176,13 +184,14 @@ class _Run:
             change=ChangeFacts.model_validate(change) if change else None,
             variants=variants,
             nodes=self.crew.nodes(),
+            attached=self.attached,
             errors=self.errors,
             costs=costs,
         )
 
 
 def measure_prefix(
-    server: Server, scenario: Scenario, clock: Clock, on_done: Callable[[], None] = lambda: None
+    server: Api, scenario: Scenario, clock: Clock, on_done: Callable[[], None] = lambda: None
 ) -> PhaseEvidence:
     """Run the scenario's prefix workload on one server that is ready; the baseline answers the control too."""
     target = Target(server.url, server.address.served_name, scenario.deadlines.request, clock)
@@ -192,7 +201,7 @@ def measure_prefix(
 
 
 def execute_bench(
-    server: Server, python: str, folder: Path, deadline_s: float, name: str, arguments: list[str]
+    server: Api, python: str, folder: Path, deadline_s: float, name: str, arguments: list[str]
 ) -> Finished:
     """Run ``vllm bench serve`` against a server, as this run's own process; its log and its JSON stay in ``folder``.
 
@@ -208,7 +217,7 @@ def execute_bench(
     return Finished(["vllm", *told], result.read_text(encoding="utf-8"), log.read_text(encoding="utf-8"))
 
 
-def server_facts(server: Server, offset_s: float) -> ServerFacts:
+def server_facts(server: Api, offset_s: float) -> ServerFacts:
     """Say how a server was started; ``offset_s`` turns monotonic seconds into the run's own."""
     boot = server.boot_s and (server.boot_s[0] + offset_s, server.boot_s[1] + offset_s)
     return ServerFacts(

@@ -15,7 +15,7 @@ from dropgate.engine.environment import engine_environment, recorded_environment
 from dropgate.engine.log import first_error
 from dropgate.engine.process import EngineProcess, free_port
 from dropgate.errors import EngineError
-from dropgate.scenario import Scenario
+from dropgate.scenario import Deadlines, Scenario
 from dropgate.variants import Address, Master, Variant, api_host, launch_arguments
 
 POLL_S = 0.2
@@ -24,7 +24,69 @@ PROBE_PROMPT = [17, 18, 19]
 """Shorter than any unit, so that readiness leaves nothing in the prefix cache."""
 
 
-class Server:
+class Api:
+    """What a server answers, wherever it runs."""
+
+    variant: Variant
+    address: Address
+    deadlines: Deadlines
+    boot_s: tuple[float, float] | None = None
+    """Monotonic seconds at the start and at readiness, where it was started here."""
+    reported_version: str | None = None
+    command: list[str]
+
+    @property
+    def url(self) -> str:
+        """Base URL of the API."""
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        return f"http://{host}:{self.address.port}"
+
+    def require_alive(self, when: str) -> None:
+        """Check that the server runs.
+
+        Raises:
+            EngineError: it does not.
+
+        """
+        raise NotImplementedError
+
+    def recorded_environment(self) -> dict[str, str]:
+        """Return the environment that it was started with, as it may be saved."""
+        raise NotImplementedError
+
+    def metrics_text(self) -> str:
+        """Return the text of /metrics.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        return self._get("/metrics").text
+
+    def reset_prefix_cache(self) -> bool:
+        """Ask for an empty prefix cache; the next request's own count is the proof.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        try:
+            return requests.post(f"{self.url}/reset_prefix_cache", timeout=60).status_code == 200
+        except requests.RequestException as error:
+            self.require_alive("at the cache reset")
+            raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
+
+    def _get(self, path: str) -> requests.Response:
+        try:
+            answer = requests.get(f"{self.url}{path}", timeout=60)
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            self.require_alive(f"when asked for {path}")
+            raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
+        return answer
+
+
+class Server(Api):
     """One variant's server: ``with Server(...) as server: wait_ready([server])``."""
 
     def __init__(
@@ -49,9 +111,6 @@ class Server:
         self.process = EngineProcess(python, arguments, log, self.deadlines.stop / 2)
         caller = {**(master.environment if master else {}), **os.environ}
         self.environment = engine_environment(caller, variant.environment, self.process.scratch)
-        self.boot_s: tuple[float, float] | None = None
-        """Monotonic seconds at the start and at readiness."""
-        self.reported_version: str | None = None
 
     def __enter__(self) -> Server:
         """Start the engine; ``wait_ready`` awaits several, so that they can boot side by side."""
@@ -62,12 +121,6 @@ class Server:
     def __exit__(self, *_: object) -> None:
         """End the engine whatever happened."""
         self.process.stop()
-
-    @property
-    def url(self) -> str:
-        """Base URL of the API."""
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        return f"http://{host}:{self.address.port}"
 
     def recorded_environment(self) -> dict[str, str]:
         """Return the engine's environment as it may be saved."""
@@ -132,37 +185,6 @@ class Server:
         deadline = time.monotonic() + 5
         while self.process.exit_code() is None and time.monotonic() < deadline:
             time.sleep(POLL_S)
-
-    def metrics_text(self) -> str:
-        """Return the text of /metrics.
-
-        Raises:
-            EngineError: the server did not answer.
-
-        """
-        return self._get("/metrics").text
-
-    def reset_prefix_cache(self) -> bool:
-        """Ask for an empty prefix cache; the next request's own count is the proof.
-
-        Raises:
-            EngineError: the server did not answer.
-
-        """
-        try:
-            return requests.post(f"{self.url}/reset_prefix_cache", timeout=60).status_code == 200
-        except requests.RequestException as error:
-            self.require_alive("at the cache reset")
-            raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
-
-    def _get(self, path: str) -> requests.Response:
-        try:
-            answer = requests.get(f"{self.url}{path}", timeout=60)
-            answer.raise_for_status()
-        except requests.RequestException as error:
-            self.require_alive(f"when asked for {path}")
-            raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
-        return answer
 
 
 def _new_address(scenario: Scenario, master: Master | None) -> Address:

@@ -9,11 +9,11 @@ from pathlib import Path
 from dropgate.engine.environment import engine_environment
 from dropgate.engine.log import first_error
 from dropgate.engine.process import EngineProcess
-from dropgate.engine.server import POLL_S, Server
+from dropgate.engine.server import POLL_S, Api
 from dropgate.errors import EngineError
 
 
-def run_tool(server: Server, python: str, arguments: list[str], log: Path, deadline_s: float) -> None:
+def run_tool(server: Api, python: str, arguments: list[str], log: Path, deadline_s: float) -> None:
     """Run ``vllm ARGUMENTS`` to its end; what it prints goes to ``log``.
 
     Raises:
