@@ -23,7 +23,7 @@ from dropgate.scenario import Deadlines, Scenario
 from dropgate.variants import Master
 
 POLL_S = 0.3
-CONSEQUENCE_S = 6.0
+CONSEQUENCE_S = 10.0
 """How long a fault of another rank may take to be told, once rank 0's own engine has died of it."""
 END_S = 10.0
 """How long rank 0 waits for the others to have read its verdict."""
@@ -150,6 +150,9 @@ class Leader:
             )
         try:
             yield
+        except EngineError:
+            self.faults()  # once told to stop, a rank has no fault to tell any more
+            raise
         finally:
             self._servers = ()
             self._order(Order(do="stop"))

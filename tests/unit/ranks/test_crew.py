@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from buildkite.ci_command.status import read
+from dropgate.console import Narrator
 from dropgate.engine import environment, process
 from dropgate.engine.interpreter import EngineIdentity
 from dropgate.engine.process import free_port
@@ -18,16 +21,18 @@ from dropgate.engine.server import Server
 from dropgate.errors import EngineError
 from dropgate.evidence import EvidenceFolder
 from dropgate.ranks import follower, leader
+from dropgate.ranks.command import follow
 from dropgate.ranks.follower import Follower
 from dropgate.ranks.leader import Leader
 from dropgate.ranks.place import LOOPBACK, Place
-from dropgate.ranks.store import Store
+from dropgate.ranks.store import LostError, Store
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 
 ENGINE = EngineIdentity(python="/usr/bin/env", version="0.32.0", knows_option=True)
 ENGINE_STANDIN = """#!/bin/sh
 echo "ERROR 12-01 10:00:00 [x.py:1] Worker proc died unexpectedly"
+[ "$DROPGATE_STANDIN" = "dies late" ] && sleep 1 && exit 3
 [ "$DROPGATE_STANDIN" = dies ] && exit 3
 exec sleep 60
 """
@@ -143,6 +148,28 @@ def test_a_worker_that_dies_ends_rank_0s_engine_and_is_named(stage: Stage, monke
     assert stage.result == (75, None)
 
 
+def test_what_rank_0s_engine_died_of_is_heard_although_it_died_first(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starting = follower.Follower._start
+
+    def start_dying_late(self: Follower, *order: Any) -> None:
+        monkeypatch.setitem(environment.ALWAYS, "DROPGATE_STANDIN", "dies late")
+        starting(self, *order)
+
+    def die_first(crew: Leader, one: Server) -> None:
+        with crew.beside([one]):
+            wait_for(lambda: crew.nodes()[0].servers)
+            raise EngineError("baseline: /metrics: ConnectionError")
+
+    monkeypatch.setattr(follower.Follower, "_start", start_dying_late)
+    with stage.following(), stage.crew as crew:
+        crew.gather()
+        with stage.server() as one, pytest.raises(EngineError, match="ConnectionError"):
+            die_first(crew, one)
+        assert crew.faults() == ["rank 1: its baseline worker ended with code 3: Worker proc died unexpectedly"]
+
+
 def test_a_follower_that_falls_silent_is_lost(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "BEAT_S", 60.0)
     with stage.following(), stage.crew as crew:
@@ -183,3 +210,17 @@ def test_an_interrupted_leader_ends_the_follower_as_interrupted(stage: Stage) ->
     with stage.following(), pytest.raises(KeyboardInterrupt):
         interrupted()
     assert stage.result == (130, None)
+
+
+def test_a_follower_leaves_a_verdict_that_ci_can_read(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(1, 2, LOOPBACK, stage.place.port, LOOPBACK)
+
+    def never(*_: object) -> Store:
+        raise LostError("rank 0 did not come")
+
+    monkeypatch.setattr(follower, "join_store", never)
+    folder = EvidenceFolder(stage.tmp_path / "out")
+    code, document = follow(stage.scenario, place, lambda *_: ENGINE, folder, Narrator(quiet=True))
+    verdict, reason = read("verdict.json", json.dumps(document).encode())
+    assert (code, verdict.value) == (75, "invalid")
+    assert "rank 0 did not come" in reason
