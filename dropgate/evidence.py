@@ -18,6 +18,8 @@ from dropgate.scenario import Scenario
 SCHEMA = 1
 MANIFEST = "evidence.json"
 BENCH = "bench.json"
+TIMING = "timing-"
+"""Before the number of a block, the name of its phase."""
 
 
 HostFacts = dict[str, str | int | float]

@@ -18,6 +18,7 @@ from dropgate.engine.server import Api, Server, wait_ready
 from dropgate.engine.tool import run_tool
 from dropgate.errors import EngineError, UnmetNeedError
 from dropgate.evidence import (
+    TIMING,
     ChangeFacts,
     Costs,
     EngineFacts,
@@ -130,6 +131,7 @@ class _Run:
                     wait_ready(servers, self.narrator.say)
                     for server in servers:
                         self._work(server)
+                    self._time(servers)
                     self.narrator.say("stopping " + " and ".join(names))
                 stop_together(servers)
                 self.crew.require_stopped()
@@ -137,8 +139,10 @@ class _Run:
 
     def measure_attached(self) -> None:
         """Send both servers the same work, as they are."""
-        for server in self.servers.values():
+        servers = list(self.servers.values())
+        for server in servers:
             self._work(server)
+        self._time(servers)
 
     def _server(self, name: VariantName) -> Server:
         log = self.folder.log_path(name)
@@ -156,6 +160,21 @@ class _Run:
         self.phases[name] = {"prefix": phase}
         self.folder.save_phase(name, "prefix", phase)
         server.require_alive("during the requests")
+
+    def _time(self, servers: Sequence[Api]) -> None:
+        """Run the blocks whose times are compared, in the order ABBA over the servers that are up."""
+        if not (timing := self.scenario.workloads.timing):
+            return
+        short = self.scenario.workloads.prefix.model_copy(update={"requests": timing.requests})
+        for block in range(timing.blocks):
+            for server in servers if block % 2 == 0 else servers[::-1]:
+                name = server.variant.name
+                self.narrator.say(f"{name}: block {block + 1} of {timing.blocks}")
+                target = Target(server.url, server.address.served_name, self.scenario.deadlines.request, self.clock)
+                phase = run_prefix(server, target, short, self.scenario.deadlines.settle)
+                self.phases[name][f"{TIMING}{block}"] = phase
+                self.folder.save_phase(name, f"{TIMING}{block}", phase)
+                server.require_alive("during the timed blocks")
 
     def _bench(self, server: Api) -> PhaseEvidence:
         """Run the prefix workload with the engine's own bench as the client, and keep what it printed."""

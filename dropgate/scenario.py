@@ -18,7 +18,7 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, strict=False)]
 FlagValue = bool | int | float | str | dict[str, Any]
-Rank = Annotated[int, Field(ge=0)]
+Ratio = Annotated[float, Field(gt=0, strict=False)]
 
 
 class Needs(Strict):
@@ -123,10 +123,20 @@ class PrefixRepetition(Strict):
         return self
 
 
+class Timing(Strict):
+    """Blocks of the prefix workload whose times are compared: in the order ABBA where both variants are up."""
+
+    blocks: Annotated[int, Field(ge=2)]
+    """Of each variant."""
+    requests: Positive
+    """In each block."""
+
+
 class Workloads(Strict):
     """What is sent to each variant."""
 
     prefix: PrefixRepetition
+    timing: Timing | None = None
 
 
 class PrefixCounts(Strict):
@@ -157,7 +167,16 @@ class OutputsPromise(Strict):
     kind: Literal["same_outputs"]
 
 
-Promise = Annotated[PrefixPromise | OutputsPromise, Field(discriminator="kind")]
+class TimingPromise(Strict):
+    """Bounds on the candidate's times as ratios to the baseline's, of one run on one machine."""
+
+    kind: Literal["timing"]
+    throughput_at_least: Ratio | None = None
+    ttft_p50_at_most: Ratio | None = None
+    ttft_p90_at_most: Ratio | None = None
+
+
+Promise = Annotated[PrefixPromise | OutputsPromise | TimingPromise, Field(discriminator="kind")]
 
 
 class Deadlines(Strict):
@@ -212,6 +231,12 @@ class Scenario(Strict):
         if self.ranks != self.engine.flags.get("nnodes", 1):
             flag = self.engine.flags.get("nnodes", 1)
             raise ValueError(f"engine.flags.nnodes is {flag}, but the scenario has {self.ranks} node(s)")
+        return self
+
+    @model_validator(mode="after")
+    def _times_are_taken_where_they_are_judged(self) -> Scenario:
+        if self.workloads.timing is None and any(isinstance(promise, TimingPromise) for promise in self.promises):
+            raise ValueError("promises: timing is judged on workloads.timing, which is missing")
         return self
 
     @model_validator(mode="after")

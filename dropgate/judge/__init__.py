@@ -12,12 +12,13 @@ from dropgate.judge.measures import Measures, delta, measure
 from dropgate.judge.nodes import judge_nodes
 from dropgate.judge.outputs import judge_outputs
 from dropgate.judge.prefix import judge_prefix
+from dropgate.judge.timing import judge_timing, timing_metrics
 from dropgate.judge.validity import judge_engine_state, judge_pair, judge_protocol, judge_run, valid
 from dropgate.judge.verdict import Check, Verdict, combine
 from dropgate.judge.view import PhaseView, view_phase
 from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.metrics import CounterError
-from dropgate.scenario import OutputsPromise, PrefixPromise, Promise
+from dropgate.scenario import OutputsPromise, PrefixPromise, Promise, TimingPromise
 
 __all__ = ["Check", "Judgement", "Verdict", "judge"]
 
@@ -47,7 +48,10 @@ def judge(evidence: Evidence) -> Judgement:
             checks += _guarded(promise.kind, _judge_promise, evidence, views, promise)
         else:
             checks.append(valid(promise.kind, False, "a valid run", "not judged: see the checks above"))
-    return Judgement(combine(check.verdict for check in checks), checks, _metrics(views))
+    metrics = _metrics(views)
+    if worth_judging and (timing := timing_metrics(evidence)):
+        metrics["timing"] = timing
+    return Judgement(combine(check.verdict for check in checks), checks, metrics)
 
 
 def _metrics(views: list[PhaseView]) -> dict[str, Measures]:
@@ -76,6 +80,8 @@ def _judge_phase(evidence: Evidence, variant: VariantName, views: list[PhaseView
 
 def _judge_promise(evidence: Evidence, views: list[PhaseView], promise: Promise) -> list[Check]:
     baseline, candidate = views
+    if isinstance(promise, TimingPromise):
+        return judge_timing(evidence, promise)
     if (work := evidence.scenario.workloads.prefix).driver == "bench":
         if isinstance(promise, PrefixPromise):
             return judge_bench_prefix(baseline, candidate, work, promise)

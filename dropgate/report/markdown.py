@@ -5,7 +5,7 @@ from __future__ import annotations
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import prefix_rows
+from dropgate.report.tables import prefix_rows, timing_line
 from dropgate.variants import shell_line
 
 
@@ -17,6 +17,7 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
         f"{evidence.scenario.title}; {_engine(evidence)}; {evidence.created}",
         "",
         *_table(judgement, reference),
+        *([f"\n{line}"] if (line := timing_line(judgement)) else []),
         "",
         *_checks(judgement),
         "",

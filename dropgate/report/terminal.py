@@ -11,7 +11,7 @@ from rich.table import Table
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Row, prefix_rows
+from dropgate.report.tables import Row, prefix_rows, timing_line
 
 STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
 WIDTH = 100
@@ -26,7 +26,8 @@ def print_result(
 ) -> None:
     """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
     heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
-    print_judgement(heading, judgement, reference, [_costs(evidence)], folder, console)
+    facts = [line for line in (timing_line(judgement), _costs(evidence)) if line]
+    print_judgement(heading, judgement, reference, facts, folder, console)
 
 
 def print_judgement(

@@ -15,7 +15,8 @@ from tests.support.engines import SMALL, UNIT, run_dropgate
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]
 Engines = dict[VariantName, Server]
-SETS = [part for assignment in SMALL for part in ("--set", assignment)]
+TIMED = (*SMALL, "workloads.timing={blocks: 3, requests: 8}")
+SETS = [part for assignment in TIMED for part in ("--set", assignment)]
 
 
 def run_on(baseline: Server, candidate: Server, out: Path):
@@ -23,12 +24,15 @@ def run_on(baseline: Server, candidate: Server, out: Path):
     return run_dropgate("run", "tiny_eagle3_cpu", "--out", str(out), *SETS, *urls)
 
 
-def test_two_running_servers_are_judged_and_left_running(engines: Engines, tmp_path: Path) -> None:
+def test_two_running_servers_are_judged_timed_in_turns_and_left_running(engines: Engines, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = run_on(engines["baseline"], engines["candidate"], out)
     assert result.returncode == 0, result.stdout + result.stderr
     metrics = json.loads((out / "verdict.json").read_text())["metrics"]
     assert metrics["delta"]["cached_tokens_per_request"] == UNIT
+    assert (metrics["timing"]["design"], metrics["timing"]["blocks"]) == ("ABBA", 3)
+    assert metrics["timing"]["throughput"]["low"] <= metrics["timing"]["throughput"]["ratio"]
+    assert "3 blocks each, taking turns (ABBA)" in result.stdout
     assert run_dropgate("judge", str(out)).returncode == 0
     for server in engines.values():
         server.require_alive("after the run")
