@@ -66,7 +66,14 @@ def _steps(scenario: Scenario) -> list[str]:
         f"#   reset the prefix cache, {populate}, capture the counters,",
         f"#   send {work.requests} requests of {length:,} token ids ({work.prefix_tokens:,} shared), "
         f"concurrency {work.concurrency}, {work.output_tokens} output token(s), seed {work.seed}, capture again",
+        *_blocks(scenario),
         f"# promises: {', '.join(promise.kind for promise in scenario.promises)}",
         f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md,",
         "#   {baseline,candidate}/engine.log, {baseline,candidate}/prefix/{populate,requests}.jsonl, metrics-*.txt",
     ]
+
+
+def _blocks(scenario: Scenario) -> list[str]:
+    if not (timing := scenario.workloads.timing):
+        return []
+    return [f"# then the same with {timing.requests} requests {timing.blocks} times more, for the ratios of times"]

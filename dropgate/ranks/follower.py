@@ -70,6 +70,8 @@ class Follower:
         deadlines = self._scenario.deadlines
         self._say(f"rank {self._place.rank}: waiting for rank 0 at {self._place.address}:{self._place.port}")
         self._store = join_store(self._place, deadlines.join, deadlines.lost)
+        if not self._store.claim(f"claim/{self._place.rank}"):
+            raise EngineError(f"another rank {self._place.rank} has come to this run already")
         beating = threading.Thread(target=self._beat, name="beat", daemon=True)
         try:
             if lacking:

@@ -35,6 +35,9 @@ class Backend(Protocol):
     def check(self, keys: list[str]) -> bool:
         """Tell whether all are set."""
 
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number and return the sum."""
+
 
 class LostError(EngineError):
     """The other side of the rendezvous does not answer any more."""
@@ -67,6 +70,15 @@ class Store:
         if not self._call(self._backend.check, [key]):
             return None
         return self._call(self._backend.get, key).decode()
+
+    def claim(self, key: str) -> bool:
+        """Tell whether this is the first to claim the key.
+
+        Raises:
+            LostError: the store does not answer.
+
+        """
+        return self._call(self._backend.add, key, 1) == 1
 
     def _call(self, call: Callable[..., Value], *arguments: object) -> Value:
         return within(self._deadline_s, call, *arguments)

@@ -68,9 +68,19 @@ def ends_invalid(pair: Pair, *causes: str) -> None:
 
 
 def test_a_follower_that_never_comes(tmp_path: Path) -> None:
-    with nodes(tmp_path, ranks=[0]) as pair:
-        ends_invalid(pair, "rank 1 did not come", "within 40 s")
+    with nodes(tmp_path, ranks=[0], sets={0: ["deadlines.join=10"]}) as pair:
+        ends_invalid(pair, "rank 1 did not come", "within 10 s")
         assert not pair.nodes[0].engine_log()
+
+
+def test_a_local_follower_that_cannot_begin_is_not_waited_for(tmp_path: Path, scratch: Path) -> None:
+    """Its folder holds something already, so it ends at once; so does the run."""
+    (tmp_path / "out-rank1").mkdir()
+    (tmp_path / "out-rank1" / "evidence.json").touch()
+    result = run_dropgate("run", SCENARIO, "--out", str(tmp_path / "out"), TMPDIR=str(scratch))
+    assert result.returncode == 75
+    assert "rank 1 ended with code 2 before it came" in result.stdout
+    assert "out-rank1: the folder is not empty" in result.stderr
 
 
 def test_a_follower_with_another_flag_boots_nothing(tmp_path: Path) -> None:

@@ -56,6 +56,11 @@ class Memory:
         self._check()
         return all(key in self.texts for key in keys)
 
+    def add(self, key: str, amount: int) -> int:
+        self._check()
+        self.texts[key] = str(int(self.texts.get(key, b"0")) + amount).encode()
+        return int(self.texts[key])
+
     def _check(self) -> None:
         if self.cut:
             raise RuntimeError("Connection reset by peer")
@@ -192,6 +197,13 @@ def test_a_follower_that_lacks_something_says_so_at_once(stage: Stage) -> None:
     with stage.following(lacking), stage.crew as crew, pytest.raises(EngineError, match=f"rank 1: {lacking}"):
         crew.gather()
     assert stage.result == (75, None)
+
+
+def test_a_rank_that_comes_twice_is_turned_away(stage: Stage) -> None:
+    stage.memory.add("claim/1", 1)
+    with stage.following():
+        pass
+    assert stage.result == "another rank 1 has come to this run already"
 
 
 def test_nobody_goes_on_with_another_engine(stage: Stage) -> None:
