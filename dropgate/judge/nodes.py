@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dropgate.evidence import Evidence, NodeFacts, ServerFacts
-from dropgate.judge.verdict import Check, Verdict, passes
+from dropgate.judge.validity import valid
+from dropgate.judge.verdict import Check
 from dropgate.law import VARIANT_NAMES, VariantName
 from dropgate.scenario import Scenario
 from dropgate.variants import flag_arguments
@@ -21,34 +22,17 @@ def judge_nodes(evidence: Evidence) -> list[Check]:
     ranks = evidence.scenario.ranks
     if ranks == 1 or evidence.attached:
         return []
+    took_part = "rank 1" if ranks == 2 else f"ranks 1 to {ranks - 1}"
     whole = [node.rank for node in evidence.nodes if set(node.servers) == set(VARIANT_NAMES)]
-    versions = {f"rank {node.rank}: {node.engine.version}" for node in evidence.nodes} - {
-        f"rank {node.rank}: {evidence.engine.version}" for node in evidence.nodes
-    }
+    version = evidence.engine.version
+    versions = [f"rank {node.rank}: {node.engine.version}" for node in evidence.nodes if node.engine.version != version]
     servers = {name: seen.server for name, seen in evidence.variants.items()}
     odd = [text for node in evidence.nodes for text in _odd_commands(evidence.scenario, node, servers)]
+    same, shown = "rank 0's command but for the rank", ", ".join(f"rank {rank}" for rank in whole) or "none"
     return [
-        passes(
-            "nodes.took_part",
-            whole == list(range(1, ranks)),
-            f"ranks 1 to {ranks - 1} in both variants" if ranks > 2 else "rank 1 in both variants",
-            ", ".join(f"rank {rank}" for rank in whole) or "none",
-            otherwise=Verdict.INVALID,
-        ),
-        passes(
-            "nodes.same_engine",
-            not versions,
-            f"{evidence.engine.version} on every rank",
-            ", ".join(sorted(versions)) or evidence.engine.version,
-            otherwise=Verdict.INVALID,
-        ),
-        passes(
-            "nodes.same_command",
-            not odd,
-            "rank 0's command but for the rank",
-            "; ".join(odd) or "rank 0's command but for the rank",
-            otherwise=Verdict.INVALID,
-        ),
+        valid("nodes.took_part", whole == list(range(1, ranks)), f"{took_part} in both variants", shown),
+        valid("nodes.same_engine", not versions, f"{version} on every rank", ", ".join(versions) or version),
+        valid("nodes.same_command", not odd, same, "; ".join(odd) or same),
     ]
 
 

@@ -67,19 +67,8 @@ class Follower:
             EngineError: rank 0 did not come, or was lost on the way. All that was started here has ended.
 
         """
-        deadlines = self._scenario.deadlines
-        self._say(f"rank {self._place.rank}: waiting for rank 0 at {self._place.address}:{self._place.port}")
-        self._store = join_store(self._place, deadlines.join, deadlines.lost)
-        if not self._store.claim(f"claim/{self._place.rank}"):
-            raise EngineError(f"another rank {self._place.rank} has come to this run already")
-        beating = threading.Thread(target=self._beat, name="beat", daemon=True)
+        self._join(lacking)
         try:
-            if lacking:
-                self._tell(fault=lacking)
-            self._put(
-                "hello", say_hello(self._scenario, self._identity, self._place.rank, host_facts()).model_dump_json()
-            )
-            beating.start()
             while True:
                 self._step()
                 time.sleep(POLL_S)
@@ -97,6 +86,17 @@ class Follower:
         finally:
             self._over.set()
             self._stop()
+
+    def _join(self, lacking: str | None) -> None:
+        deadlines, rank = self._scenario.deadlines, self._place.rank
+        self._say(f"rank {rank}: waiting for rank 0 at {self._place.address}:{self._place.port}")
+        self._store = join_store(self._place, deadlines.join, deadlines.lost)
+        if not self._store.claim(f"claim/{rank}"):
+            raise EngineError(f"another rank {rank} has come to this run already")
+        if lacking:
+            self._tell(fault=lacking)
+        self._put("hello", say_hello(self._scenario, self._identity, rank, host_facts()).model_dump_json())
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
     def _step(self) -> None:
         if self._lost:

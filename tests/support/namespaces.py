@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -80,13 +79,11 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 @contextmanager
 def _holding(enter: list[str], kinds: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Keep namespaces open; ``cat`` ends when its input does, so not even kill -9 of the test leaves one."""
-    ours = _namespace(os.getpid())
-    command = [*enter, "unshare", *kinds, "cat"]
+    command, known = [*enter, "unshare", *kinds, "cat"], namespaces_in_use() | {""}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as holder:
         try:
             deadline = time.monotonic() + 10
-            before = namespaces_in_use() if enter else {ours}
-            while _namespace(holder.pid) in before:
+            while _namespace(holder.pid) in known or psutil.Process(holder.pid).name() != "cat":
                 if holder.poll() is not None:
                     raise subprocess.CalledProcessError(
                         holder.returncode, command, stderr=holder.stderr.read().decode()
