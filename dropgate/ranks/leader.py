@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+from pydantic import ValidationError
+
+from dropgate import __version__
 from dropgate.engine.interpreter import EngineIdentity
 from dropgate.engine.process import free_port
 from dropgate.engine.server import Server
@@ -111,7 +114,10 @@ class Leader:
 
     def _greeted(self, one: Follower) -> bool:
         if one.hello is None and (text := self._find(f"hello/{one.rank}")):
-            one.hello = Hello.model_validate_json(text)
+            try:
+                one.hello = Hello.model_validate_json(text)
+            except ValidationError:
+                self._fail(f"rank {one.rank} says hello in another form: it has another dropgate than {__version__}")
             one.heard_s = time.monotonic()
         self._look_at(one)
         return one.hello is not None

@@ -213,6 +213,12 @@ def test_nobody_goes_on_with_another_engine(stage: Stage) -> None:
     assert stage.result == (75, None)
 
 
+def test_another_dropgate_is_told_from_the_form_of_its_hello(stage: Stage) -> None:
+    stage.memory.set("hello/1", '{"rank": 1, "dropgate": "9"}')
+    with stage.crew as crew, pytest.raises(EngineError, match="rank 1 says hello in another form"):
+        crew.gather()
+
+
 def test_an_interrupted_leader_ends_the_follower_as_interrupted(stage: Stage) -> None:
     def interrupted() -> None:
         with stage.crew as crew:
