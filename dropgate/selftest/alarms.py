@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from dropgate.engine.server import Server, wait_ready
+from dropgate.engine.server import Server, stop_together, wait_ready
 from dropgate.evidence import QuestionSet, VariantEvidence
 from dropgate.judge import judge
 from dropgate.law import ServerName
-from dropgate.run import stop_together
 from dropgate.scenario import Scenario
 from dropgate.selftest.bench import Seen, identity, measure, plans_of, put_together
 from dropgate.selftest.works import WorkName, work_scenario

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dropgate import __version__
 from dropgate.engine.interpreter import EngineIdentity, describe_engine, require_option
-from dropgate.engine.server import Server, wait_ready
+from dropgate.engine.server import Server, stop_together, wait_ready
 from dropgate.errors import DropgateError, EngineError
 from dropgate.evidence import EngineFacts, Evidence, QuestionSet, ReferenceRates, VariantEvidence
 from dropgate.evidence_folder import EvidenceFolder, load_evidence
@@ -23,9 +23,9 @@ from dropgate.judge import Check, Judgement, Verdict, judge
 from dropgate.judge.trust import NO_FAULT
 from dropgate.judge.verdict import combine
 from dropgate.law import VARIANT_NAMES, ServerName, VariantName
+from dropgate.measure import measure_phase, server_facts
 from dropgate.metrics import parse_snapshot
 from dropgate.rates import rates_of
-from dropgate.run import measure_phase, server_facts, stop_together
 from dropgate.scenario import Scenario
 from dropgate.selftest.works import WorkName, work_scenario
 from dropgate.variants import variant
@@ -196,6 +196,7 @@ def measure(
     errors = []
     for name, server in servers.items():
         phases = {}
+        server.deadlines = scenario.deadlines
         try:
             for workload, plan in plans[name].items():
                 phases[workload] = measure_phase(server, scenario, plan, clock)

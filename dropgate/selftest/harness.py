@@ -15,9 +15,9 @@ from dropgate.errors import EngineError
 from dropgate.evidence import Evidence
 from dropgate.evidence_folder import MANIFEST, load_evidence
 from dropgate.law import ServerName
-from dropgate.run import preflight
+from dropgate.preflight import prepare
 from dropgate.scenario import Scenario
-from dropgate.selftest.bench import Bench, clock, measure, saved_and_loaded
+from dropgate.selftest.bench import Bench, clock, identity, measure, saved_and_loaded
 from dropgate.selftest.works import WorkName, work_scenario
 from dropgate.variants import variant
 from dropgate.workload.protocol import Plan
@@ -63,7 +63,7 @@ def data_set_truncated(place: Place) -> Evidence:
     """The file of questions has one row less than the scenario asks."""
     short = place.folder.with_suffix(".jsonl")
     short.write_text("".join(GENERATED.read_text(encoding="utf-8").splitlines(keepends=True)[:47]), encoding="utf-8")
-    preflight(place.scenario, short)
+    prepare(place.scenario, identity(), short)
     return place.bench.evidence(place.scenario, place.bench.clean(place.work))
 
 

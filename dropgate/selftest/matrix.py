@@ -12,7 +12,7 @@ from dropgate.errors import DropgateError, EngineError, InputError
 from dropgate.evidence import Evidence, VariantEvidence
 from dropgate.judge import Verdict, judge
 from dropgate.judge.trust import NO_FAULT
-from dropgate.run import server_facts
+from dropgate.measure import server_facts
 from dropgate.selftest.bench import Bench, measure, odd_checks, saved_and_loaded, verdict_of
 from dropgate.selftest.harness import HARNESS, Place
 from dropgate.selftest.models import broken, noisy

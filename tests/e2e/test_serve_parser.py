@@ -9,7 +9,7 @@ import pytest
 
 from dropgate.engine.interpreter import LAUNCHER, engine_python
 from dropgate.scenario import SCENARIOS, load_scenario
-from dropgate.variants import Address, launch_arguments, server_names, variant
+from dropgate.variants import Address, Master, launch_arguments, server_names, variant
 
 pytestmark = pytest.mark.cpu
 
@@ -30,9 +30,10 @@ def command_lines() -> list[list[str]]:
     for path in sorted(SCENARIOS.glob("*.yaml")):
         scenario = load_scenario(path.stem)
         for name in server_names(scenario):
-            for rank in range(scenario.needs.nodes):
+            for rank in range(scenario.ranks):
                 chosen = variant(scenario, name, rank)
-                lines.append(launch_arguments(scenario, chosen, Address("127.0.0.1", 8000, "nonce"), "10.0.0.1")[1:])
+                master = Master("10.0.0.1", 29501) if scenario.ranks > 1 else None
+                lines.append(launch_arguments(scenario, chosen, Address("127.0.0.1", 8000, "nonce"), master)[1:])
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -38,7 +39,9 @@ class Build:
         command = [str(self.checkout / "buildkite/run.sh"), lane]
         whole = {**self.env, "BUILDKITE_STEP_KEY": lane, **env}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen(command, env=whole, text=True, cwd="/", start_new_session=True, **pipes)
+        return subprocess.Popen(
+            command, env=whole, text=True, cwd="/", start_new_session=True, preexec_fn=heed_interrupts, **pipes
+        )
 
     def run(self, lane: str, timeout_s: float = 60, **env: str) -> int:
         process = self.start(lane, **env)
@@ -54,6 +57,12 @@ class Build:
 
     def verdict(self, lane: str, report: str) -> Any:
         return json.loads(self.artifacts(lane)[f"ci-out/{lane}/{report}/verdict.json"])
+
+
+def heed_interrupts() -> None:
+    """Begin as an agent's job does. A shell without job control starts what it puts in the background with SIGINT
+    ignored; all below it inherit that, and no script can trap what was ignored when it began."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def survivors(process: subprocess.Popen[str]) -> list[list[str]]:
