@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
@@ -14,7 +14,7 @@ from dropgate import __version__
 from dropgate.engine.interpreter import EngineIdentity, describe_engine, require_option
 from dropgate.engine.server import Server, stop_together, wait_ready
 from dropgate.errors import DropgateError, EngineError
-from dropgate.evidence import EngineFacts, Evidence, QuestionSet, ReferenceRates, VariantEvidence
+from dropgate.evidence import TIMING, EngineFacts, Evidence, PhaseEvidence, QuestionSet, ReferenceRates, VariantEvidence
 from dropgate.evidence_folder import EvidenceFolder, load_evidence
 from dropgate.faults import MARKER, VARIABLE
 from dropgate.faults.switch import FaultSwitch
@@ -28,12 +28,13 @@ from dropgate.metrics import parse_snapshot
 from dropgate.rates import rates_of
 from dropgate.scenario import Scenario
 from dropgate.selftest.works import WorkName, work_scenario
-from dropgate.variants import variant
+from dropgate.variants import server_names, variant
 from dropgate.workload.gsm8k import gsm8k_plans, question_set
 from dropgate.workload.protocol import Plan, prefix_plan
 from dropgate.workload.questions import GENERATED, load_questions
 
 IDLE_WITHIN_S = 30.0
+EQUAL = "equal"
 Seen = dict[ServerName, VariantEvidence]
 
 
@@ -47,32 +48,41 @@ def clock() -> float:
 
 
 class Bench:
-    """Both variants and the oracle, booted once; the variants can be broken."""
+    """Both variants, a second baseline and the oracle, booted once; all but the oracle can be broken."""
 
     def __init__(self, folder: Path) -> None:
         """Take a new folder, which all logs and evidence go to."""
         self.folder = folder
         self.python = identity().python
-        self.servers: dict[ServerName, Server] = {}
-        self.switches: dict[VariantName, FaultSwitch] = {}
+        self.servers: dict[str, Server] = {}
+        self.switches: dict[str, FaultSwitch] = {}
+        """Both by label: a variant, ``equal`` for the second baseline, or ``oracle``."""
         self._clean: dict[tuple[WorkName, tuple[str, ...]], Seen] = {}
         self._rates: ReferenceRates | None = None
 
     @contextmanager
-    def booted(self) -> Iterator[Bench]:
-        """Boot the long-lived servers; end them afterwards."""
+    def booted(self, works: Container[WorkName]) -> Iterator[Bench]:
+        """Boot the long-lived servers that some works need; end them afterwards."""
         scenario = work_scenario("answers")
         with ExitStack() as stack:
-            for name in VARIANT_NAMES:
-                server, self.switches[name] = self.armed(scenario, name, name)
-                self.servers[name] = stack.enter_context(server)
-            alone = Server(scenario, variant(scenario, "oracle"), self.python, self.folder / "oracle.log")
-            self.servers["oracle"] = stack.enter_context(alone)
+            for label in (*VARIANT_NAMES, EQUAL) if "times" in works else VARIANT_NAMES:
+                server, self.switches[label] = self.armed(*self._of(label), label)
+                self.servers[label] = stack.enter_context(server)
+            if "answers" in works:
+                alone = Server(scenario, variant(scenario, "oracle"), self.python, self.folder / "oracle.log")
+                self.servers["oracle"] = stack.enter_context(alone)
             wait_ready(list(self.servers.values()))
-            for name in VARIANT_NAMES:
-                require_armed(self.servers[name])
+            for label in self.switches:
+                require_armed(self.servers[label])
             yield self
             stop_together(list(self.servers.values()))
+
+    @staticmethod
+    def _of(label: str) -> tuple[Scenario, VariantName]:
+        """Return the scenario and the variant of it that a label stands for."""
+        if label == EQUAL:
+            return work_scenario("times"), "candidate"
+        return work_scenario("answers"), "baseline" if label == "baseline" else "candidate"
 
     def armed(self, scenario: Scenario, name: VariantName, label: str) -> tuple[Server, FaultSwitch]:
         """Prepare one variant's server that can be broken, and its switch."""
@@ -93,9 +103,13 @@ class Bench:
         """Return what one server is sent."""
         return plans_of(scenario, name, None if scenario.workloads.prefix else self.questions)
 
-    def servers_of(self, scenario: Scenario) -> dict[ServerName, Server]:
-        """Return the long-lived servers that a scenario has."""
-        return {name: server for name, server in self.servers.items() if self.plans(scenario, name)}
+    def label(self, work: WorkName, name: ServerName) -> str:
+        """Return which of the long-lived servers is a work's variant."""
+        return EQUAL if work == "times" and name == "candidate" else name
+
+    def _measured(self, work: WorkName, scenario: Scenario, names: Sequence[ServerName]) -> tuple[Seen, list[str]]:
+        servers = {name: self.servers[self.label(work, name)] for name in names}
+        return measure(servers, scenario, {name: self.plans(scenario, name) for name in names})
 
     def clean(self, work: WorkName, sets: tuple[str, ...] = (), again: bool = False) -> Seen:
         """Return what the servers show without a fault, measured once, or again.
@@ -106,9 +120,7 @@ class Bench:
         """
         if again or (work, sets) not in self._clean:
             scenario = work_scenario(work, sets)
-            seen, errors = measure(
-                self.servers_of(scenario), scenario, {name: self.plans(scenario, name) for name in self.servers}
-            )
+            seen, errors = self._measured(work, scenario, server_names(scenario))
             if work == "answers" and self._rates is None:
                 rough = judge(self.evidence(scenario, seen, errors))
                 self._rates = ReferenceRates(name="self_test", origin={"run": "this one, clean"}, rates=rates_of(rough))
@@ -117,25 +129,27 @@ class Bench:
         return self._clean[(work, sets)]
 
     def broken(self, work: WorkName, sets: tuple[str, ...], fault: str, where: Sequence[VariantName]) -> Evidence:
-        """Measure the variants in which a fault is active; the others' word is that of the clean run."""
+        """Measure the variants in which a fault is active; the others' word is that of the clean run.
+
+        Where times are compared, all are measured: they are only comparable within one run.
+        """
         clean, scenario = self.clean(work, sets), work_scenario(work, sets)
         for name in where:
-            wait_idle(self.servers[name])
-            self.switches[name].turn_to(fault)
-        seen, errors = measure(
-            {name: self.servers[name] for name in where}, scenario, {name: self.plans(scenario, name) for name in where}
-        )
+            wait_idle(self.servers[self.label(work, name)])
+            self.switches[self.label(work, name)].turn_to(fault)
+        names = server_names(scenario) if scenario.workloads.timing else where
+        seen, errors = self._measured(work, scenario, names)
         return self.evidence(scenario, {**clean, **seen}, errors)
 
     def mend(self) -> None:
         """Switch every fault off and wait until the engines have nothing left to do."""
-        for name, switch in self.switches.items():
+        for label, switch in self.switches.items():
             switch.turn_to(None)
-            wait_idle(self.servers[name])
+            wait_idle(self.servers[label])
 
-    def fired(self, where: Sequence[VariantName]) -> int:
+    def fired(self, work: WorkName, where: Sequence[VariantName]) -> int:
         """Return how often the active fault did something, in that variant in which it did the least."""
-        return min(self.switches[name].fired() for name in where)
+        return min(self.switches[self.label(work, name)].fired() for name in where)
 
     def evidence(self, scenario: Scenario, seen: Seen, errors: Sequence[str] = ()) -> Evidence:
         """Put together what was seen, as ``dropgate run`` does."""
@@ -191,20 +205,31 @@ def measure(
     plans: Mapping[ServerName, Mapping[str, Plan]],
     clock: Callable[[], float] = clock,
 ) -> tuple[Seen, list[str]]:
-    """Run each server's phases, one server after the other; an engine that fails is an error, as in a run."""
-    seen: Seen = {}
+    """Run each server's phases, one server after the other, then timed blocks in turns; what fails is an error."""
+    phases: dict[ServerName, dict[str, PhaseEvidence]] = {name: {} for name in servers}
     errors = []
-    for name, server in servers.items():
-        phases = {}
-        server.deadlines = scenario.deadlines
+    due = [(name, workload, plan) for name in servers for workload, plan in plans[name].items()]
+    for name, workload, plan in [*due, *_in_turns(scenario, list(servers))]:
+        if any(error.startswith(f"{name}: ") for error in errors):
+            continue
+        servers[name].deadlines = scenario.deadlines
         try:
-            for workload, plan in plans[name].items():
-                phases[workload] = measure_phase(server, scenario, plan, clock)
-                server.require_alive("during the requests")
+            phases[name][workload] = measure_phase(servers[name], scenario, plan, clock)
+            servers[name].require_alive("during the requests")
         except EngineError as error:
-            errors.append(str(error))
-        seen[name] = VariantEvidence(server=server_facts(server, 0.0), phases=phases)
-    return seen, errors
+            errors.append(f"{name}: {error}")
+    return {
+        name: VariantEvidence(server=server_facts(server, 0.0), phases=phases[name]) for name, server in servers.items()
+    }, errors
+
+
+def _in_turns(scenario: Scenario, names: Sequence[ServerName]) -> Iterator[tuple[ServerName, str, Plan]]:
+    """Give the timed blocks in the order ABBA."""
+    work, timing = scenario.workloads.prefix, scenario.workloads.timing
+    if work is not None and timing is not None:
+        plan = prefix_plan(work.model_copy(update={"requests": timing.requests}), control=False)
+        for block in range(timing.blocks):
+            yield from ((name, f"{TIMING}{block}", plan) for name in (names if block % 2 == 0 else names[::-1]))
 
 
 def require_armed(server: Server) -> None:

@@ -98,7 +98,7 @@ Tried = tuple[Evidence, int | None]
 
 def _switched(bench: Bench, row: Row, _: Path) -> Tried:
     try:
-        return bench.broken(row.work, row.sets, row.fault, row.variants), bench.fired(row.variants)
+        return bench.broken(row.work, row.sets, row.fault, row.variants), bench.fired(row.work, row.variants)
     finally:
         bench.mend()
 

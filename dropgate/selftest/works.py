@@ -1,4 +1,4 @@
-"""The two small workloads of the self-test, on one command line, so that one pair of engines serves both."""
+"""The small workloads of the self-test, on one command line, so that the same engines serve them all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from dropgate.scenario import Scenario, load_scenario
 
-WorkName = Literal["prefix", "answers"]
+WorkName = Literal["prefix", "answers", "times"]
 BASE = "tiny_eagle3_cpu_gsm8k"
 """Whose engine runs; its unit is 128 tokens."""
 
@@ -29,6 +29,13 @@ SIZES: dict[WorkName, tuple[str, ...]] = {
         "{kind: acceptance_band, path: cold, tolerance_pp: 2.0, reference: self_test}, "
         "{kind: acceptance_band, path: hit, tolerance_pp: 2.0, reference: self_test}, "
         "{kind: hit_path_law}, {kind: same_answers}]",
+    ),
+    # Blocks in the order ABBA on two servers without the option, so that nothing but a fault makes one slower.
+    "times": (
+        "variants.candidate={}",
+        "workloads={prefix: {requests: 32, concurrency: 8, prefix_tokens: 256, suffix_tokens: 64, output_tokens: 48, "
+        "token_ids: [16, 250], seed: 20260902}, timing: {blocks: 12, requests: 32}}",
+        "promises=[{kind: timing, throughput_at_least: 0.97}]",
     ),
 }
 

@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("faults")]
 def test_what_is_broken_is_caught_and_named(tmp_path: Path) -> None:
     """Each fault gets its verdict from the check that must name it, on engines that pass before and after."""
     said: list[str] = []
-    with Bench(tmp_path).booted() as bench:
-        outcomes = list(run_rows(bench, chosen((), short=True), said.append))
+    rows = chosen((), short=True)
+    with Bench(tmp_path).booted({row.work for row in rows}) as bench:
+        outcomes = list(run_rows(bench, rows, said.append))
     assert [told(outcome) for outcome in outcomes if outcome.problem] == []
-    assert {outcome.row.kind for outcome in outcomes} == {row.kind for row in ROWS}
+    assert {outcome.row.kind for outcome in outcomes} == {row.kind for row in ROWS} - {"times"}
     assert len(outcomes) >= 10
