@@ -83,6 +83,15 @@ class BenchEvidence(Frozen):
     """/metrics between the reset and that request."""
 
 
+class EngineStep(Frozen):
+    """What the scheduler put into one step of the engine, as the engine's log has it."""
+
+    prefill_requests: int
+    prefill_tokens: int
+    decode_requests: int
+    decode_tokens: int
+
+
 class PhaseEvidence(Frozen):
     """One workload on one variant."""
 
@@ -94,6 +103,8 @@ class PhaseEvidence(Frozen):
     warm_control: list[RequestRecord] = []
     """The first timed prompts sent again as they were sent, with whatever the cache holds by then."""
     bench: BenchEvidence | None = None
+    engine_steps: list[EngineStep] | None = None
+    """Between the two captures of the counters; ``None`` where the engine does not tell."""
     metrics_before: str
     metrics_after: str
     started_s: float

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -18,6 +19,7 @@ from dropgate.evidence import (
     ChangeFacts,
     Costs,
     EngineFacts,
+    EngineStep,
     Evidence,
     Frozen,
     HostFacts,
@@ -36,7 +38,11 @@ SCHEMA = 1
 MANIFEST = "evidence.json"
 QUESTIONS = "questions.json"
 ACCURACY = "accuracy.json"
+STEPS = "engine_steps.jsonl"
 BENCH = "bench.json"
+
+
+Value = TypeVar("Value", bound=Frozen)
 
 
 class _FileMark(Frozen):
@@ -113,6 +119,8 @@ class EvidenceFolder:
         self.write(f"{stem}/requests.jsonl", _lines(phase.requests))
         self.write(f"{stem}/control.jsonl", _lines(phase.control))
         self.write(f"{stem}/warm_control.jsonl", _lines(phase.warm_control))
+        if phase.engine_steps is not None:
+            self.write(f"{stem}/{STEPS}", _lines(phase.engine_steps))
         if phase.bench:
             self.write(f"{stem}/{BENCH}", phase.bench.model_dump_json(indent=1) + "\n")
 
@@ -248,22 +256,23 @@ def _load_manifest(path: Path) -> _Manifest:
 
 def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence:
     stem = folder / name
+    again, steps, told = (stem / one for one in ("warm_control.jsonl", STEPS, BENCH))  # each newer than the others
     try:
         return PhaseEvidence(
             **facts,
-            populate=_read_lines(stem / "populate.jsonl"),
-            requests=_read_lines(stem / "requests.jsonl"),
-            control=_read_lines(stem / "control.jsonl"),
-            warm_control=_read_lines(again) if (again := stem / "warm_control.jsonl").is_file() else [],  # newer
+            populate=_read_lines(stem / "populate.jsonl", RequestRecord),
+            requests=_read_lines(stem / "requests.jsonl", RequestRecord),
+            control=_read_lines(stem / "control.jsonl", RequestRecord),
+            warm_control=_read_lines(again, RequestRecord)
+            if (again := stem / "warm_control.jsonl").is_file()
+            else [],  # newer
+            engine_steps=_read_lines(steps, EngineStep) if (steps := stem / STEPS).is_file() else None,
             bench=_load_value(told, BenchEvidence) if (told := stem / BENCH).is_file() else None,
             metrics_before=(stem / "metrics-before.txt").read_text(encoding="utf-8"),
             metrics_after=(stem / "metrics-after.txt").read_text(encoding="utf-8"),
         )
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{stem}: cannot be read: {error}") from None
-
-
-Value = TypeVar("Value", bound=Frozen)
 
 
 def _load_value(path: Path, kind: type[Value]) -> Value:
@@ -275,17 +284,17 @@ def _load_value(path: Path, kind: type[Value]) -> Value:
         raise InputError(f"{path}: {_one_line(error)}") from None
 
 
-def _read_lines(path: Path) -> list[RequestRecord]:
+def _read_lines(path: Path, kind: type[Value]) -> list[Value]:
     records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
-            records.append(RequestRecord.model_validate_json(line))
+            records.append(kind.model_validate_json(line))
         except ValidationError as error:
             raise InputError(f"{path}:{number}: {_one_line(error)}") from None
     return records
 
 
-def _lines(records: list[RequestRecord]) -> str:
+def _lines(records: Sequence[Frozen]) -> str:
     return "".join(record.model_dump_json() + "\n" for record in records)
 
 

@@ -12,6 +12,12 @@ _RAISED = re.compile(
 _WEAK = re.compile(r"Traceback |Dumping |EngineCore (?:failed to start|encountered a fatal error)")
 """Lines that announce an error whose own line comes later."""
 _REASON_FOLLOWS = re.compile(r"\d+ validation errors? for \S+$")
+_STEP = re.compile(
+    r"Iteration\(\d+\): (\d+) context requests, (\d+) context tokens, "
+    r"(\d+) generation requests, (\d+) generation tokens"
+)
+Step = tuple[int, int, int, int]
+"""Prefill requests and tokens, decode requests and tokens."""
 SHOWN = 300
 OWN_LINE = "dropgate: "
 """What the lines start with that the gate itself writes into an engine's log."""
@@ -32,6 +38,20 @@ def first_error(log: Path) -> str:
             reason = texts[number + 1 : number + 2] if _REASON_FOLLOWS.search(named) else []
             return " ".join([named.strip(), *(_split(text)[0].strip() for text in reason)])[:SHOWN]
     return _split(texts[-1])[0].strip()[:SHOWN] if texts else "the engine wrote nothing to its log"
+
+
+def steps_in(log: Path, start: int) -> list[Step]:
+    """Return what the scheduler put into each step that the log has behind ``start``, a position in bytes.
+
+    Lines of ``--enable-logging-iteration-details``; vLLM calls prefill requests context requests.
+    """
+    try:
+        with log.open("rb") as file:
+            file.seek(start)
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [(int(a), int(b), int(c), int(d)) for a, b, c, d in _STEP.findall(text)]
 
 
 def _split(line: str) -> tuple[str, bool]:

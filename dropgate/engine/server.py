@@ -13,7 +13,7 @@ from pathlib import Path
 import requests
 
 from dropgate.engine.environment import engine_environment, recorded_environment
-from dropgate.engine.log import first_error
+from dropgate.engine.log import Step, first_error, steps_in
 from dropgate.engine.process import EngineProcess, free_port
 from dropgate.errors import EngineError
 from dropgate.scenario import Deadlines, Scenario
@@ -21,6 +21,7 @@ from dropgate.variants import Address, Master, Variant, api_host, launch_argumen
 
 POLL_S = 0.2
 SAY_EVERY_S = 20.0
+LOGS_STEPS = "--enable-logging-iteration-details"
 PROBE_PROMPT = [17, 18, 19]
 """Shorter than any unit, so that readiness leaves nothing in the prefix cache."""
 
@@ -63,6 +64,14 @@ class Api:
 
         """
         return self._get("/metrics").text
+
+    def log_size(self) -> int:
+        """Return how long the server's log is, in bytes; 0 where it is somewhere else."""
+        return 0
+
+    def steps_since(self, _position: int) -> list[Step] | None:
+        """Return the steps that the log has behind a position; ``None`` where the engine does not tell."""
+        return None
 
     def reset_prefix_cache(self) -> bool:
         """Ask for an empty prefix cache; the next request's own count is the proof.
@@ -146,6 +155,14 @@ class Server(Api):
         """End the engine whatever happened."""
         self.process.stop()
         self._session.close()
+
+    def log_size(self) -> int:
+        """Return how long the server's log is, in bytes."""
+        return self.process.log.stat().st_size
+
+    def steps_since(self, position: int) -> list[Step] | None:
+        """Return the steps that the log has behind a position; ``None`` where they are not logged."""
+        return steps_in(self.process.log, position) if LOGS_STEPS in self.command else None
 
     def recorded_environment(self) -> dict[str, str]:
         """Return the engine's environment as it may be saved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from dropgate.judge.verdict import Check, passes, tokens
+from dropgate.judge.verdict import Check, passes, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import (
     ACCEPTED_PER_POSITION,
@@ -50,8 +50,26 @@ def judge_identities(view: PhaseView, draft_length: int) -> list[Check]:
             f"multiples of {tokens(view.unit)} below the prompt's length",
             "; ".join(odd[:3]) or "all are",
         ),
+        *_judge_scheduled(view, draft_length),
         *judge_speculation(view, draft_length),
     ]
+
+
+def _judge_scheduled(view: PhaseView, draft_length: int) -> list[Check]:
+    """Judge that what the engine's steps computed is what was counted as computed; no check where it does not tell.
+
+    A prompt of which one token is left is padded with up to ``draft_length`` places for drafts.
+    """
+    name, steps = f"{view.stem}.scheduled_tokens", view.phase.engine_steps
+    if steps is None:
+        return []
+    if not steps:
+        return [valid(name, False, "what each step of the engine computed", "no step in the engine's log")]
+    computed = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_compute")
+    almost_whole = sum(record.cached_tokens == record.prompt_tokens_sent - 1 for record in view.phase.requests)
+    scheduled = sum(step.prefill_tokens for step in steps)
+    good = computed <= scheduled <= computed + draft_length * almost_whole
+    return [passes(name, good, f"{tokens(computed)} prompt tokens, as counted", f"{tokens(scheduled)} in the steps")]
 
 
 def _is_possible(cached: int | None, length: int, unit: int) -> bool:

@@ -207,7 +207,7 @@ def measure(
 ) -> tuple[Seen, list[str]]:
     """Run each server's phases, one server after the other, then timed blocks in turns; what fails is an error."""
     phases: dict[ServerName, dict[str, PhaseEvidence]] = {name: {} for name in servers}
-    errors = []
+    errors: list[str] = []
     due = [(name, workload, plan) for name in servers for workload, plan in plans[name].items()]
     for name, workload, plan in [*due, *_in_turns(scenario, list(servers))]:
         if any(error.startswith(f"{name}: ") for error in errors):

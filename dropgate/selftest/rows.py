@@ -65,6 +65,7 @@ ROWS = (
         "acceptance_hit_path.answers.baseline_candidate",
     ),
     Row("draft_kv_of_kept_block_corrupted", "cache", CANDIDATE, "answers", FAIL, "acceptance_hit_path.non_inferior"),
+    Row("hits_counted_but_recomputed", "counters", CANDIDATE, "prefix", FAIL, "prefix.candidate.scheduled_tokens"),
     Row("computed_but_not_counted", "counters", CANDIDATE, "prefix", FAIL, "prefix.candidate.sources_sum_to_total"),
     Row("hits_off_by_one", "counters", CANDIDATE, "prefix", FAIL, "prefix.candidate.requests_sum_to_hits", short=True),
     Row("queries_counted_twice", "counters", CANDIDATE, "prefix", FAIL, "prefix.candidate.queries_are_prompt_tokens"),

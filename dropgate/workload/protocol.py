@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dropgate import metrics
-from dropgate.evidence import PhaseEvidence, RequestRecord
+from dropgate.evidence import EngineStep, PhaseEvidence, RequestRecord
 from dropgate.scenario.workloads import PrefixRepetition
 from dropgate.workload.client import Sampling, Target, send_all
 from dropgate.workload.prompts import Prompt, prefix_prompts
@@ -24,6 +24,12 @@ class ServesPrefixes(Protocol):
 
     def reset_prefix_cache(self) -> bool:
         """Empty the prefix cache."""
+
+    def log_size(self) -> int:
+        """Return how long the server's log is, in bytes."""
+
+    def steps_since(self, _position: int, /) -> list[tuple[int, int, int, int]] | None:
+        """Return the steps that the log has behind a position; ``None`` where the engine does not tell."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,12 @@ def run_phase(
     reset_ok = server.reset_prefix_cache()
     populate = send_all(target, plan.populate, plan.sampling, 1)
     before = settled_metrics(server, settle_s)
+    position = server.log_size()
     started_s = target.clock()
     timed = send_all(target, plan.timed, plan.sampling, plan.concurrency, on_done)
     finished_s = target.clock()
     after = settled_metrics(server, settle_s)
+    steps = server.steps_since(position)
     warm = send_all(target, plan.timed[: plan.warm_control], plan.sampling, plan.concurrency, on_done)
     cold = []
     for index, prompt in enumerate(plan.timed[: plan.control]):
@@ -87,10 +95,20 @@ def run_phase(
         requests=timed,
         control=cold,
         warm_control=warm,
+        engine_steps=None if steps is None else [_step(*step) for step in steps],
         metrics_before=before,
         metrics_after=after,
         started_s=started_s,
         finished_s=finished_s,
+    )
+
+
+def _step(prefill_requests: int, prefill_tokens: int, decode_requests: int, decode_tokens: int) -> EngineStep:
+    return EngineStep(
+        prefill_requests=prefill_requests,
+        prefill_tokens=prefill_tokens,
+        decode_requests=decode_requests,
+        decode_tokens=decode_tokens,
     )
 
 

@@ -100,6 +100,21 @@ def test_counters_that_disagree_with_the_requests_fail(name: str) -> None:
     assert judged("candidate", "acceptance", COUNTS[name])[name].verdict is Verdict.FAIL
 
 
+def nothing_accepted(phase: Phase) -> Phase:
+    return replace(phase, requests=[r.model_copy(update={"steps_accepted": [0] * 10}) for r in phase.requests])
+
+
+def test_a_variant_of_whose_drafts_none_is_accepted_fails() -> None:
+    found = judged("candidate", "acceptance", nothing_accepted(CAND["acceptance"]))
+    assert found["acceptance.candidate.drafts_made"].verdict is Verdict.FAIL
+
+
+def test_two_variants_without_an_accepted_draft_prove_nothing() -> None:
+    both = {(side, "acceptance"): nothing_accepted(phases(side)["acceptance"]) for side in ("baseline", "candidate")}
+    found = odd(judge(evidence(both)))
+    assert {found[f"acceptance.{side}.drafts_made"].verdict for side, _ in both} == {Verdict.INVALID}
+
+
 INVALID = {
     "acceptance.candidate.steps_known": CAND["acceptance"].change(3, steps_accepted=None),
     "acceptance.candidate.requests_complete": CAND["acceptance"].change(3, error="HTTP 500", http_status=500),
