@@ -11,6 +11,10 @@ EXIT_INTERRUPTED = 130
 class DropgateError(Exception):
     """A problem that one line explains; no traceback is shown for it."""
 
+    def __str__(self) -> str:
+        """Return that line: what it quotes can have line ends of its own."""
+        return " ".join(super().__str__().splitlines())
+
 
 class InputError(DropgateError):
     """What the user handed in cannot be used: nothing was started, nothing was written."""

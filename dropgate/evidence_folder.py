@@ -34,7 +34,8 @@ from dropgate.evidence import (
 from dropgate.law import ServerName
 from dropgate.scenario import Scenario
 
-SCHEMA = 1
+SCHEMA = 2
+"""2: the manifest has a checksum of its own. 1 is read as well."""
 MANIFEST = "evidence.json"
 QUESTIONS = "questions.json"
 ACCURACY = "accuracy.json"
@@ -51,7 +52,7 @@ class _FileMark(Frozen):
 
 
 class _Manifest(Frozen):
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     dropgate: str
     scenario: dict[str, Any]
     created: str
@@ -69,6 +70,8 @@ class _Manifest(Frozen):
     errors: list[str]
     costs: Costs | None
     files: dict[str, _FileMark]
+    checksum: str | None = None
+    """Of all the above, as ``_checksum`` has it; manifests of schema 1 have none."""
 
 
 class EvidenceFolder:
@@ -162,7 +165,14 @@ class EvidenceFolder:
             costs=evidence.costs,
             files=files,
         )
-        self.write(MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+        values = json.loads(manifest.model_dump_json())
+        self.write(MANIFEST, json.dumps({**values, "checksum": _checksum(values)}, indent=1) + "\n")
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest without its checksum, keys sorted, no spaces: order and layout do not count."""
+    values = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def write_new(path: Path, text: str) -> None:
@@ -249,9 +259,12 @@ def _load_manifest(path: Path) -> _Manifest:
     if isinstance(schema, int) and schema > SCHEMA:
         raise InputError(f"{path}: 'schema_version' is {schema}, this dropgate reads up to {SCHEMA}: use a newer one")
     try:
-        return _Manifest.model_validate(raw)
+        manifest = _Manifest.model_validate(raw)
     except ValidationError as error:
         raise InputError(f"{path}: {_one_line(error)}") from None
+    if manifest.schema_version > 1 and manifest.checksum != _checksum(raw):
+        raise InputError(f"{path}: changed since it was saved: its checksum is not that of its values")
+    return manifest
 
 
 def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence:

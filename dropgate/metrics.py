@@ -40,6 +40,8 @@ COUNTERS = (
     ACCEPTED_PER_POSITION,
 )
 
+EXACT = 2**53
+
 Labels = frozenset[tuple[str, str]]
 Series = Mapping[Labels, float]
 
@@ -141,11 +143,16 @@ def _rise(name: str, labels: Labels, before: float, after: float) -> int:
         known = KNOWN_LABELS.get((name, label))
         if known is not None and value not in known:
             raise CounterError(f"series {name} has the unknown label {label}={value!r}")
-    if not (float(before).is_integer() and float(after).is_integer() and before >= 0):  # an int is parsed as one
+    if not (_is_count(before) and _is_count(after)):
         raise CounterError(f"series {name} is no whole number: {before!r} before, {after!r} after")
     if after < before:
         raise CounterError(f"series {name} went down from {before:.0f} to {after:.0f}: it was reset")
     return int(after - before)
+
+
+def _is_count(value: float) -> bool:
+    """Tell a count: counters are doubles, and from 2**53 on those are not exact. What has no point is parsed as int."""
+    return 0 <= value <= EXACT and float(value).is_integer()
 
 
 def cache_config(snapshot: Snapshot) -> dict[str, str]:

@@ -177,7 +177,7 @@ class Server(Api):
         """
         if self.boot_s is None and self._healthy():
             self._probe()
-            self.reported_version = self._get("/version").json()["version"]
+            self.reported_version = self._version()
             self.boot_s = (self._started_s, time.monotonic())
         if self.boot_s is None:
             self.require_alive("while booting")
@@ -202,6 +202,12 @@ class Server(Api):
         with contextlib.suppress(requests.RequestException):
             return requests.get(f"{self.url}/health", timeout=5).status_code == 200
         return False
+
+    def _version(self) -> str:
+        try:
+            return str(self._get("/version").json()["version"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise EngineError(f"{self.variant.name}: /version: {type(error).__name__}: {error}"[:300]) from None
 
     def _probe(self) -> None:
         body = {"model": self.address.served_name, "prompt": PROBE_PROMPT, "max_tokens": 1, "temperature": 0}

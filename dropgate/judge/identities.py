@@ -91,8 +91,8 @@ def judge_speculation(view: PhaseView, draft_length: int) -> list[Check]:
     return [
         passes(
             f"{stem}.drafts_bounded",
-            accepted <= drafted <= draft_length * steps,
-            f"accepted <= drafted <= {draft_length} x steps",
+            max(steps, accepted) <= drafted <= draft_length * steps,
+            f"steps, accepted <= drafted <= {draft_length} x steps",
             f"{tokens(accepted)} accepted, {tokens(drafted)} drafted, {tokens(steps)} steps",
         ),
         passes(

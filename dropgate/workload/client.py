@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import requests
+from pydantic import ValidationError
 from sseclient import SSEClient
 
 from dropgate.evidence import RequestRecord
@@ -88,8 +89,14 @@ def send_one(
         error = f"{type(problem).__name__}: {problem}"[:ERROR_SHOWN]
     except _BadAnswerError as problem:
         error = str(problem)[:ERROR_SHOWN]
+    except UnicodeDecodeError:
+        error = "the stream is not UTF-8"
     finished_s = target.clock()
-    return _record(index, prompt, answer, error, sent_s, finished_s)
+    try:
+        return _record(index, prompt, answer, error, sent_s, finished_s)
+    except (ValidationError, AttributeError) as problem:
+        said = error or f"the answer has a value of another shape: {' '.join(str(problem).split())}"[:ERROR_SHOWN]
+        return _record(index, prompt, _Answer(answer.http_status), said, sent_s, finished_s)
 
 
 def _body(served_name: str, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
@@ -155,7 +162,7 @@ def _take(chunk: dict[str, Any], answer: _Answer, clock: Callable[[], float]) ->
             answer.prompt_echo = choice.get("prompt_token_ids") or answer.prompt_echo
         answer.usage = chunk.get("usage") or answer.usage
         answer.speculation = (chunk.get("metrics") or {}).get("speculative_decoding") or answer.speculation
-    except (AttributeError, TypeError, ValueError) as problem:
+    except (AttributeError, OverflowError, TypeError, ValueError) as problem:
         raise _BadAnswerError(f"the stream has a chunk of another shape: {problem}") from None
 
 

@@ -73,8 +73,8 @@ def test_a_file_that_was_cut_changed_or_lost_is_named(saved: Path, name: str) ->
     ("change", "message"),
     [
         (
-            lambda manifest: manifest.update(schema_version=2),
-            r"evidence.json: 'schema_version' is 2",
+            lambda manifest: manifest.update(schema_version=3),
+            r"evidence.json: 'schema_version' is 3",
         ),
         (lambda manifest: manifest.pop("engine"), r"evidence.json: 'engine': Field required"),
         (lambda manifest: manifest.update(extra=1), r"evidence.json: 'extra'"),
@@ -86,11 +86,24 @@ def test_a_file_that_was_cut_changed_or_lost_is_named(saved: Path, name: str) ->
     ],
 )
 def test_a_manifest_that_does_not_fit_is_refused(saved: Path, change, message: str) -> None:
-    manifest = json.loads((saved / "evidence.json").read_text())
+    manifest = json.loads((saved / "evidence.json").read_text()) | {"schema_version": 1}
     change(manifest)
     (saved / "evidence.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=message):
         load_evidence(saved)
+
+
+@pytest.mark.parametrize("change", [{"created": "2026-12-02"}, {"errors": ["none"]}, {"checksum": None}])
+def test_a_manifest_that_was_edited_is_refused(saved: Path, change: dict[str, object]) -> None:
+    """Its layout does not count; since schema 2 every value does. Schema 1 had no checksum."""
+    manifest = json.loads((saved / "evidence.json").read_text())
+    (saved / "evidence.json").write_text(json.dumps(manifest, sort_keys=True))
+    assert load_evidence(saved)
+    (saved / "evidence.json").write_text(json.dumps(manifest | change))
+    with pytest.raises(InputError, match="changed since it was saved"):
+        load_evidence(saved)
+    (saved / "evidence.json").write_text(json.dumps(manifest | change | {"schema_version": 1}))
+    assert load_evidence(saved)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema_version": 1}', "[" * 100_000])
