@@ -13,7 +13,7 @@ CI     := .venv-ci
 # finds it, two seconds in every process of an engine, and lm-eval does without. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton scikit-learn joblib threadpoolctl
 
-.PHONY: setup ci gate gate-full replay test unit browser lint bench kill-matrix false-alarms lifecycle replay-matrix lock clean
+.PHONY: setup ci gate gate-full replay test unit browser lint bench fuzz kill-matrix false-alarms lifecycle replay-matrix lock clean
 
 setup: $(READY)
 
@@ -50,6 +50,7 @@ replay: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest tests/unit -n 2 -q
+	EXAMPLES=200 $(BIN)/python -m pytest tests/fuzz -n 2 -q
 	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
 	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
 
@@ -62,6 +63,11 @@ CAN_INSTALL := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
 browser: $(READY)
 	@$(HAS_CHROMIUM) || ! { $(CAN_INSTALL); } || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
 	$(BIN)/python -m pytest tests/browser -m "browser and not slow" --require browser -q
+
+# Damaged scenarios, counters, evidence, streams and answers: so many examples of each kind.
+fuzz: EXAMPLES ?= 2000
+fuzz: $(READY)
+	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n 2 -q --durations=10
 
 lint: $(READY)
 	$(BIN)/ruff check .
