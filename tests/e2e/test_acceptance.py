@@ -30,6 +30,8 @@ SIZES = (
     "promises=[{kind: acceptance, path: cold, margin_pp: 1.0}, {kind: acceptance, path: hit, margin_pp: 1.5}, "
     "{kind: hit_path_law}, {kind: same_answers}]",
 )
+FALLS = {"noisy": (0.03, 0.06), "zeroed": (0.1, 0.5)}
+"""By how much each broken draft lowers the acceptance rate: from, to."""
 BREAKS = {"noisy": ("draft", noisy), "zeroed": ("draft", zeroed), "nudged": ("target", nudged)}
 
 
@@ -113,7 +115,11 @@ def test_a_worse_draft_fails(
     kind: str, others: dict[str, Server], healthy: Evidence, scenario: Scenario, asked: QuestionSet
 ) -> None:
     """Its answers are the same: only how many draft tokens are accepted is not."""
-    found = odd(with_candidate(healthy, others[kind], scenario, asked))
+    evidence = with_candidate(healthy, others[kind], scenario, asked)
+    found = odd(evidence)
+    metrics = judge(evidence).metrics
+    fallen = metrics["baseline"]["acceptance"]["rate"] - metrics["candidate"]["acceptance"]["rate"]
+    assert FALLS[kind][0] <= fallen <= FALLS[kind][1]
     assert found["acceptance.non_inferior"] is Verdict.FAIL
     assert not [name for name in found if ".answers." in name]
 
