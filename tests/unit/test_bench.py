@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dropgate.again import find_prompt
+from dropgate.compare import load_side
 from dropgate.errors import InputError
 from dropgate.evidence import BenchEvidence, BenchRun, Evidence, PhaseEvidence, QuestionSet
 from dropgate.evidence_folder import EvidenceFolder, load_evidence
@@ -170,13 +170,28 @@ def test_evidence_of_another_driver_than_the_scenarios_is_invalid() -> None:
     assert odd(judgement)["prefix.baseline.driver"] == "another"
 
 
-def test_what_the_bench_saved_is_evidence(tmp_path) -> None:
+def saved(run: Evidence, folder: Path) -> Path:
+    out = EvidenceFolder(folder)
+    for name, one in run.variants.items():
+        out.save_phase(name, "prefix", one.phases["prefix"])
+    out.close(run)
+    return folder
+
+
+def test_what_the_bench_saved_is_evidence(tmp_path: Path) -> None:
     whole = by_bench(run_of(6, own=1), own_counted=1)
-    folder = EvidenceFolder(tmp_path / "out")
-    for name, one in whole.variants.items():
-        folder.save_phase(name, "prefix", one.phases["prefix"])
-    folder.close(whole)
-    assert load_evidence(tmp_path / "out").variants == whole.variants
+    assert load_evidence(saved(whole, tmp_path / "out")).variants == whole.variants
+
+
+def test_runs_are_of_the_same_work_where_the_bench_was_told_the_same(tmp_path: Path) -> None:
+    told = ["vllm", "bench", "serve", "--num-prompts", "6", "--base-url"]
+    others = {"same": [*told, "http://elsewhere"], "other": ["vllm", "bench", "serve", "--num-prompts", "7"]}
+    first = by_bench(run_of(6).model_copy(update={"command": [*told, "http://here"]}))
+    works = {"first": load_side(saved(first, tmp_path / "first")).work}
+    for name, command in others.items():
+        run = by_bench(run_of(6).model_copy(update={"command": command}))
+        works[name] = load_side(saved(run, tmp_path / name)).work
+    assert works["same"] == works["first"] != works["other"]
 
 
 class Idle:
@@ -285,8 +300,3 @@ def test_scenario_bs_summary_must_agree_with_the_counters(changes: dict[str, Any
 def test_what_needs_single_prompts_is_refused_with_totals_alone() -> None:
     with pytest.raises(InputError, match="acceptance on the cold path is judged prompt by prompt"):
         load_scenario("tiny_eagle3_cpu_gsm8k", ("workloads.gsm8k.driver=bench",))
-
-
-def test_a_prompt_of_the_bench_cannot_be_sent_again() -> None:
-    with pytest.raises(InputError, match="keeps no prompt's token ids"):
-        find_prompt(by_bench(), "prefix", 0)
