@@ -53,9 +53,10 @@ test: lint
 	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
 	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
 
-# One server over two nodes with every fault between them, also between network namespaces where this user may have them.
+# What takes too long for `make test`: one server over two nodes with every fault between them, also between network
+# namespaces where this user may have them; and questions to servers that run already.
 two-node: $(READY)
-	$(BIN)/python -m pytest tests/e2e/test_two_nodes.py -m cpu --durations=0
+	$(BIN)/python -m pytest tests/e2e/test_two_nodes.py tests/e2e/test_attach.py -m cpu --durations=0
 
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -n 2

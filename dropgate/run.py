@@ -170,7 +170,7 @@ class _Run:
     def _work_in_turns(self, servers: Sequence[Api]) -> None:
         """Run the blocks whose times are compared, in the order ABBA over the servers that are up."""
         work, timing = self.scenario.workloads.prefix, self.scenario.workloads.timing
-        if work is None or timing is None:
+        if work is None or timing is None or not servers:
             return
         plan = prefix_plan(work.model_copy(update={"requests": timing.requests}), control=False)
         total = timing.blocks * len(servers) * plan.requests

@@ -300,3 +300,37 @@ def test_scenario_bs_summary_must_agree_with_the_counters(changes: dict[str, Any
 def test_what_needs_single_prompts_is_refused_with_totals_alone() -> None:
     with pytest.raises(InputError, match="acceptance on the cold path is judged prompt by prompt"):
         load_scenario("tiny_eagle3_cpu_gsm8k", ("workloads.gsm8k.driver=bench",))
+
+
+def changed(run: Evidence, **changes: Any) -> Evidence:
+    """Return a run of scenario B whose candidate's cold phase is another."""
+    candidate = run.variants["candidate"]
+    phases = {**candidate.phases, "acceptance": candidate.phases["acceptance"].model_copy(update=changes)}
+    return run.model_copy(
+        update={"variants": {**run.variants, "candidate": candidate.model_copy(update={"phases": phases})}}
+    )
+
+
+def test_a_hit_on_the_cold_path_and_another_command_are_seen() -> None:
+    run = questions_by_bench()
+    cold = run.variants["candidate"].phases["acceptance"]
+    assert cold.bench
+    name = 'vllm:prefix_cache_hits_total{engine="0",model_name="m"}'
+    warm = cold.metrics_after.replace(f"{name} 0.0", f"{name} 128.0")
+    assert odd(judge(changed(run, metrics_after=warm)))["acceptance.pair.cold_path"] == (
+        "0 in the baseline, 128 in the candidate"
+    )
+    timed = cold.bench.timed.model_copy(update={"command": ["vllm", "bench", "serve", "--num-prompts", "59"]})
+    other = changed(run, bench=BenchEvidence(timed=timed))
+    assert odd(judge(other))["acceptance.pair.same_work"] == "two"
+
+
+def test_a_rate_that_left_the_band_fails_and_impossible_counters_too() -> None:
+    run = questions_by_bench()
+    low = run.model_copy(update={"reference_rates": gsm8k_factory.rates(0.9)})
+    assert judge(low).verdict is Verdict.FAIL
+    cold = run.variants["candidate"].phases["acceptance"]
+    name = 'vllm:prefix_cache_queries_total{engine="0",model_name="m"}'
+    before = next(line for line in cold.metrics_after.splitlines() if line.startswith(name))
+    fewer = cold.metrics_after.replace(before, f"{name} 101.0")
+    assert odd(judge(changed(run, metrics_after=fewer)))["acceptance.candidate.queries_are_prompt_tokens"] == "1"
