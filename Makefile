@@ -13,7 +13,7 @@ CI     := .venv-ci
 # finds it, two seconds in every process of an engine, and lm-eval does without. torch comes from TORCH above.
 LEFT_OUT := torch torchvision torchaudio torchcodec triton scikit-learn joblib threadpoolctl
 
-.PHONY: setup ci gate gate-full replay test unit browser lint bench false-alarms replay-matrix lock clean
+.PHONY: setup ci gate gate-full replay test two-node unit browser lint bench false-alarms replay-matrix lock clean
 
 setup: $(READY)
 
@@ -52,6 +52,11 @@ test: lint
 	$(BIN)/python -m pytest tests/unit -n 2 -q
 	$(BIN)/python -m pytest tests/replay -m "replay and not slow" -n 2 -q
 	$(BIN)/python -m pytest tests/e2e -m "cpu and not slow" --durations=10
+
+# What takes too long for `make test`: one server over two nodes with every fault between them, also between network
+# namespaces where this user may have them; and questions to servers that run already.
+two-node: $(READY)
+	$(BIN)/python -m pytest tests/e2e/test_two_nodes.py tests/e2e/test_attach.py -m cpu --durations=0
 
 unit: $(READY)
 	$(BIN)/python -m pytest tests/unit -n 2

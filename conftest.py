@@ -7,7 +7,7 @@ import pytest
 from dropgate import __version__
 from dropgate.engine.interpreter import describe_engine
 
-pytest_plugins = ["tests.support.require", "tests.support.engines"]
+pytest_plugins = ["tests.support.require", "tests.support.engines", "tests.support.gpus"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

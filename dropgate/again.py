@@ -9,11 +9,10 @@ from pathlib import Path
 
 from dropgate.console import Narrator
 from dropgate.engine.interpreter import describe_engine, require_option
-from dropgate.engine.server import Server, wait_ready
+from dropgate.engine.server import Server, stop_together, wait_ready
 from dropgate.errors import InputError
 from dropgate.evidence import Evidence, RequestRecord
 from dropgate.judge.divergence import divergences
-from dropgate.run import stop_together
 from dropgate.variants import server_names, variant
 from dropgate.workload.client import Target, send_all
 from dropgate.workload.gsm8k import gsm8k_plans
@@ -25,9 +24,11 @@ def find_prompt(evidence: Evidence, phase: str, index: int) -> tuple[Plan, Promp
     """Return the plan that a prompt was part of, and the prompt.
 
     Raises:
-        InputError: the run had no such phase or request.
+        InputError: the run had no such phase or request, or nobody knows its prompts.
 
     """
+    if (seen := evidence.variants["baseline"].phases.get(phase)) and seen.bench:
+        raise InputError(f"--phase {phase}: `vllm bench serve` sent it, and keeps no prompt's token ids")
     work, plans = evidence.scenario.workloads, {}
     if work.prefix:
         plans["prefix"] = prefix_plan(work.prefix, control=False)
@@ -45,7 +46,13 @@ def send_again(evidence: Evidence, phase: str, index: int, narrator: Narrator) -
     """Send one prompt to every server of the run, alone behind its populating requests.
 
     Returns what each server said beside the saved baseline's answer, and whether all said the same.
+
+    Raises:
+        InputError: see ``find_prompt``; or a server spans several nodes.
+
     """
+    if evidence.scenario.ranks > 1:
+        raise InputError(f"{evidence.scenario.name}: its servers span {evidence.scenario.ranks} nodes, this boots one")
     plan, prompt = find_prompt(evidence, phase, index)
     python = require_option(describe_engine()).python
     records: dict[str, RequestRecord] = {}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import psutil
-
-from dropgate import __version__, compare
+from dropgate import __version__, compare, run_command
 from dropgate.again import send_again
 from dropgate.console import Narrator, fail_line
 from dropgate.doctor import examine
@@ -28,10 +24,11 @@ from dropgate.errors import (
     InputError,
 )
 from dropgate.evidence import Evidence
-from dropgate.evidence_folder import EvidenceFolder, load_evidence, write_new
+from dropgate.evidence_folder import load_evidence, write_new
 from dropgate.history import command as history
 from dropgate.judge import Judgement, Verdict, judge
 from dropgate.judge.verdict import combine
+from dropgate.options import add_gsm8k, add_output, add_scenario, print_judged
 from dropgate.plan import plan_text
 from dropgate.rates import write_rates
 from dropgate.replay.command import SEEN, judge_folder, save_seen, version_matrix, write_references
@@ -42,18 +39,15 @@ from dropgate.report.markdown import markdown_judgement
 from dropgate.report.save import (
     VERDICT,
     document_text,
-    reference_of,
     save_document,
     save_markdown,
     save_report,
     save_verdict,
 )
 from dropgate.report.tables import result_tables
-from dropgate.report.terminal import print_judgement, print_result
-from dropgate.run import preflight, run
+from dropgate.report.terminal import print_judgement
 from dropgate.scenario import load_scenario
 from dropgate.scenario.workloads import GSM8K_TEST_ROWS
-from dropgate.workload.questions import VARIABLE as QUESTIONS_VARIABLE
 from dropgate.workload.questions import load_questions, sharegpt
 
 EPILOG = """\
@@ -100,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dropgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_run(commands.add_parser("run", help="run a scenario and judge it"))
+    run_command.add_parser(commands)
     _add_plan(commands.add_parser("plan", help="print every command, variable and file; start nothing"))
     _add_export(commands.add_parser("export-gsm8k", help="write GSM8K's test questions as ShareGPT JSON"))
     _add_replay(commands.add_parser("replay", help="drive vLLM's real scheduler without a model, on any layout"))
@@ -112,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         below.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
         below.set_defaults(command=command)
         if name == "judge":
-            _add_output(below)
+            add_output(below)
     text = "boot a saved run's servers again and send them one of its prompts: where a divergence is looked into"
     again = commands.add_parser("again", help=text, description=text)
     again.add_argument("folder", type=Path, metavar="DIR", help="a folder that `dropgate run` wrote")
@@ -130,42 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_scenario(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", metavar="SCENARIO", help="a name under fixtures/scenarios, or a path to a .yaml")
-    parser.add_argument(
-        "--set",
-        dest="assignments",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="replace one value of the scenario, such as workloads.prefix.requests=16; may be repeated",
-    )
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    _add_scenario(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="an empty or new folder (default: runs/SCENARIO-TIME)")
-    _add_output(parser)
-    _add_gsm8k(parser)
-    parser.set_defaults(command=_run)
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    told = "no progress and no tables: what did not pass, and the verdict"
-    parser.add_argument("-q", "--quiet", action="store_true", help=told)
-    parser.add_argument("--json", action="store_true", help="print verdict.json in place of the tables")
-
-
-def _add_gsm8k(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--gsm8k",
-        type=Path,
-        metavar="FILE",
-        help=f"GSM8K's questions as jsonl, parquet or ShareGPT JSON (default: ${QUESTIONS_VARIABLE}, else Hugging "
-        "Face's openai/gsm8k when it can be reached, else the generated set of this repository)",
-    )
-
-
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         f"Write GSM8K's {GSM8K_TEST_ROWS:,} test questions as ShareGPT JSON, one to one and in order, for "
@@ -173,7 +131,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="a new file")
     parser.add_argument("--template", default="{question}", help="the prompt (default: {question})")
-    _add_gsm8k(parser)
+    add_gsm8k(parser)
     parser.set_defaults(command=_export)
 
 
@@ -191,7 +149,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
-    _add_scenario(parser)
+    add_scenario(parser)
     parser.add_argument("--rank", type=int, metavar="N", help="only this node's commands (default: all)")
     parser.set_defaults(command=_plan)
 
@@ -246,28 +204,6 @@ def _report_replay(outcome: Outcome, folder: Path | None, as_json: bool = False,
     return judgement.verdict
 
 
-def _run(options: argparse.Namespace) -> int:
-    began_s = time.monotonic() - (time.time() - psutil.Process().create_time())
-    scenario = load_scenario(options.scenario, tuple(options.assignments))
-    narrator = Narrator(options.quiet)
-    prepared = preflight(scenario, options.gsm8k, narrator.say)
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    out: Path = options.out or Path("runs") / f"{scenario.name}-{stamp}"
-    evidence = run(scenario, prepared, EvidenceFolder(out), narrator, began_s)
-    judgement = judge(evidence)
-    save_verdict(out, evidence, judgement)
-    save_report(out, evidence, judgement)
-    _print(options, evidence, judgement, out)
-    return judgement.verdict.exit_code
-
-
-def _print(options: argparse.Namespace, evidence: Evidence, judgement: Judgement, folder: Path) -> None:
-    if options.json:
-        sys.stdout.write(document_text(verdict_document(evidence, judgement)))
-    else:
-        print_result(evidence, judgement, reference_of(evidence), folder, quiet=options.quiet)
-
-
 def _plan(options: argparse.Namespace) -> int:
     scenario = load_scenario(options.scenario, tuple(options.assignments))
     sys.stdout.write(plan_text(scenario, options.rank))
@@ -283,7 +219,7 @@ def _judge(options: argparse.Namespace) -> int:
     if (options.folder / SEEN).is_file():
         return _report_replay(judge_folder(options.folder), options.folder, options.json, options.quiet).exit_code
     evidence, judgement = _load(options.folder)
-    _print(options, evidence, judgement, options.folder)
+    print_judged(options, evidence, judgement, options.folder)
     saved = options.folder / VERDICT
     if saved.is_file():
         _compare_with_saved(saved, evidence, judgement)

@@ -13,9 +13,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dropgate.evidence import Evidence
+from dropgate.evidence import ACCEPTANCE_PHASES, Evidence, PhaseEvidence
 from dropgate.evidence_folder import load_evidence
 from dropgate.judge import Judgement, Verdict, judge
+from dropgate.judge.bench import OWN, told
 from dropgate.replay.command import SEEN, judge_folder
 from dropgate.replay.judgement import replay_judgement
 from dropgate.report.tables import DASH, Row, result_tables
@@ -96,8 +97,7 @@ def _name(title: str) -> str:
 
 PHASES = {
     "prefix cache": "prefix",
-    "acceptance, cold": "acceptance",
-    "acceptance, hit path": "acceptance_hit_path",
+    **dict(zip(("acceptance, cold", "acceptance, hit path"), ACCEPTANCE_PHASES, strict=True)),
 }
 
 
@@ -105,12 +105,19 @@ def _work(evidence: Evidence, table: str) -> str:
     """Return a checksum over what was sent: every prompt in order, and how."""
     baseline, workloads = evidence.variants["baseline"], evidence.scenario.workloads
     phase = baseline.phases.get(PHASES.get(table, ""))
-    prompts = [record.prompt_sha256 for record in phase.requests] if phase else []
+    prompts = _prompts(phase, evidence) if phase else []
     scored = [sample.prompt_sha256 for sample in baseline.accuracy.samples] if baseline.accuracy else []
     how = workloads.prefix if table == "prefix cache" else workloads.gsm8k
     keys = {"concurrency", "output_tokens", "populate"}
     sent = {"how": how.model_dump(include=keys) if how else None, "prompts": prompts if phase else scored}
     return hashlib.sha256(json.dumps(sent).encode()).hexdigest()
+
+
+def _prompts(phase: PhaseEvidence, evidence: Evidence) -> list[str]:
+    if phase.bench is None:
+        return [record.prompt_sha256 for record in phase.requests]
+    said = told(phase.bench.timed, OWN | {"--dataset-path"})
+    return [*said, evidence.questions.sha256 if evidence.questions else ""]
 
 
 def differences(one: Side, other: Side) -> list[Difference]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 from dropgate.engine.interpreter import describe_engine, require_option
 from dropgate.engine.process import free_port
 from dropgate.errors import DropgateError
+from dropgate.gpus import gpu_facts, gpus
 from dropgate.host import available_gib, host_facts
 from dropgate.scenario import SCENARIOS, load_scenario
 
@@ -49,14 +47,11 @@ def _port() -> Finding:
 
 
 def _gpus() -> str:
-    if not (tool := shutil.which("nvidia-smi")):
-        return "none (no nvidia-smi); CPU scenarios need none"
-    query = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"unknown: {type(error).__name__} from nvidia-smi"
-    return "; ".join(answer.stdout.splitlines()) or "none"
+    facts = gpu_facts()
+    if not facts:
+        return "none that NVML knows; CPU scenarios need none"
+    sizes = ", ".join(f"{gpu.name} {gpu.memory_gib:.0f} GiB" for gpu in gpus())
+    return f"{sizes}; driver {facts['gpu_driver']}, CUDA {facts['gpu_cuda']}"
 
 
 def _scenarios() -> Finding:

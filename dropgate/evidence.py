@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 from dropgate.law import ServerName
 from dropgate.scenario import Scenario
+
+COLD_PHASE, HIT_PHASE = ACCEPTANCE_PHASES = ("acceptance", "acceptance_hit_path")
+"""Names of scenario B's phases."""
+TIMING = "timing-"
+"""Before the number of a block, the name of its phase."""
+
+HostFacts = dict[str, str | int | float]
 
 
 class Frozen(BaseModel):
@@ -47,6 +57,32 @@ class RequestRecord(Frozen):
         return self.error is None and self.http_status == 200 and self.finish_reason is not None
 
 
+class BenchRun(Frozen):
+    """One ``vllm bench serve``: what it was told and what it saved."""
+
+    command: list[str]
+    own_requests: int
+    """Requests that it sent besides those it reports: to see whether the server is ready, and to warm it up."""
+    result: dict[str, Any]
+    """Its JSON, as it is."""
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds that its reported requests took together, as it says; 0 where it does not."""
+        found = self.result.get("duration")
+        return float(found) if isinstance(found, int | float) else 0.0
+
+
+class BenchEvidence(Frozen):
+    """What ``vllm bench serve`` said, where it was the client; there are no records of timed requests then."""
+
+    timed: BenchRun
+    populate: BenchRun | None = None
+    """Where the untimed request was its own too, since nobody else has its prompts."""
+    metrics_reset: str = ""
+    """/metrics between the reset and that request."""
+
+
 class PhaseEvidence(Frozen):
     """One workload on one variant."""
 
@@ -57,6 +93,7 @@ class PhaseEvidence(Frozen):
     """Timed prompts answered again, each alone and with a cold cache; ``index`` is the timed request's."""
     warm_control: list[RequestRecord] = []
     """The first timed prompts sent again as they were sent, with whatever the cache holds by then."""
+    bench: BenchEvidence | None = None
     metrics_before: str
     metrics_after: str
     started_s: float
@@ -150,6 +187,15 @@ class EngineFacts(Frozen):
     """What it should have been built from, if that was said."""
 
 
+class NodeFacts(Frozen):
+    """What another rank than 0 said of itself, and how it started its part of each server."""
+
+    rank: int
+    host: HostFacts
+    engine: EngineFacts
+    servers: dict[ServerName, ServerFacts] = {}
+
+
 class ChangeFacts(Frozen):
     """The change that CI is judging: two that are each fine alone can break together."""
 
@@ -172,17 +218,48 @@ class Costs(Frozen):
         return (self.wall_s - self.engine_s) / self.engine_s
 
 
+def costs_of(variants: Mapping[ServerName, VariantEvidence], wall_s: float, peak_memory_gib: float) -> Costs | None:
+    """Return what a run took, from when its engines booted or had requests in flight; ``None`` where none ever did."""
+    busy = union_length(_busy_intervals(variants))
+    return Costs(wall_s=wall_s, engine_s=busy, peak_memory_gib=peak_memory_gib) if busy else None
+
+
+def _busy_intervals(variants: Mapping[ServerName, VariantEvidence]) -> list[tuple[float, float]]:
+    intervals = [seen.server.boot_s for seen in variants.values() if seen.server.boot_s]
+    for seen in variants.values():
+        for phase in seen.phases.values():
+            intervals.append((phase.started_s, phase.finished_s))
+            untimed = [*phase.populate, *phase.control, *phase.warm_control]
+            intervals += [(record.sent_s, record.finished_s or record.sent_s) for record in untimed]
+        if seen.accuracy:
+            intervals.append((seen.accuracy.started_s, seen.accuracy.finished_s))
+    return intervals
+
+
+def union_length(intervals: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the union of closed intervals."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(intervals):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
 class Evidence(Frozen):
     """One run."""
 
     dropgate: str
     scenario: Scenario
     created: str
-    host: dict[str, str | int | float]
+    host: HostFacts
     engine: EngineFacts
     change: ChangeFacts | None = None
     variants: dict[ServerName, VariantEvidence]
     """By server; the oracle is there when the scenario asks for one."""
+    nodes: list[NodeFacts] = []
+    """The other ranks of a run over several nodes."""
+    attached: bool = False
+    """Whether the servers ran already and were started by somebody else."""
     questions: QuestionSet | None = None
     reference_rates: ReferenceRates | None = None
     """As they were when the run was made; ``None`` where there were none for its data."""

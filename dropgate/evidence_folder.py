@@ -14,11 +14,14 @@ from pydantic import ValidationError
 from dropgate.errors import InputError
 from dropgate.evidence import (
     AccuracyEvidence,
+    BenchEvidence,
     ChangeFacts,
     Costs,
     EngineFacts,
     Evidence,
     Frozen,
+    HostFacts,
+    NodeFacts,
     PhaseEvidence,
     QuestionSet,
     ReferenceRates,
@@ -33,6 +36,7 @@ SCHEMA = 1
 MANIFEST = "evidence.json"
 QUESTIONS = "questions.json"
 ACCURACY = "accuracy.json"
+BENCH = "bench.json"
 
 
 class _FileMark(Frozen):
@@ -45,10 +49,12 @@ class _Manifest(Frozen):
     dropgate: str
     scenario: dict[str, Any]
     created: str
-    host: dict[str, str | int | float]
+    host: HostFacts
     engine: EngineFacts
     change: ChangeFacts | None = None
     servers: dict[ServerName, ServerFacts]
+    nodes: list[NodeFacts] = []
+    attached: bool = False
     phases: dict[str, dict[str, Any]]
     accuracy: list[ServerName] = []
     """Servers whose accuracy was measured."""
@@ -79,10 +85,15 @@ class EvidenceFolder:
         except OSError as error:
             raise InputError(f"--out {path}: cannot be written: {error.strerror}") from None
 
-    def log_path(self, variant: ServerName) -> Path:
-        """Name the file for a variant's engine log, with its folder made."""
-        (self.path / variant).mkdir(exist_ok=True)
-        return self.path / variant / "engine.log"
+    def server_folder(self, server: ServerName) -> Path:
+        """Return the folder of one server's files, made if need be."""
+        folder = self.path / server
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def log_path(self, server: ServerName) -> Path:
+        """Name the file for a server's engine log, with its folder made."""
+        return self.server_folder(server) / "engine.log"
 
     def write(self, name: str, text: str) -> None:
         """Save one file of this folder atomically.
@@ -102,6 +113,8 @@ class EvidenceFolder:
         self.write(f"{stem}/requests.jsonl", _lines(phase.requests))
         self.write(f"{stem}/control.jsonl", _lines(phase.control))
         self.write(f"{stem}/warm_control.jsonl", _lines(phase.warm_control))
+        if phase.bench:
+            self.write(f"{stem}/{BENCH}", phase.bench.model_dump_json(indent=1) + "\n")
 
     def save_questions(self, questions: QuestionSet) -> None:
         """Save what is asked, before it is asked."""
@@ -127,6 +140,8 @@ class EvidenceFolder:
             engine=evidence.engine,
             change=evidence.change,
             servers={name: seen.server for name, seen in evidence.variants.items()},
+            nodes=evidence.nodes,
+            attached=evidence.attached,
             phases={
                 f"{name}/{workload}": phase.model_dump(include={"reset_ok", "started_s", "finished_s"})
                 for name, seen in evidence.variants.items()
@@ -182,8 +197,19 @@ def load_evidence(folder: Path) -> Evidence:
         )
         for name, server in manifest.servers.items()
     }
-    shared = {"dropgate", "created", "host", "engine", "change", "reference_rates", "errors", "costs"}
-    kept = manifest.model_dump(include=shared)
+    same = {
+        "dropgate",
+        "created",
+        "host",
+        "engine",
+        "change",
+        "nodes",
+        "attached",
+        "reference_rates",
+        "errors",
+        "costs",
+    }
+    kept = manifest.model_dump(include=same)
     return Evidence(**kept, scenario=scenario, variants=variants, questions=questions)
 
 
@@ -214,6 +240,7 @@ def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence
             requests=_read_lines(stem / "requests.jsonl"),
             control=_read_lines(stem / "control.jsonl"),
             warm_control=_read_lines(again) if (again := stem / "warm_control.jsonl").is_file() else [],  # newer
+            bench=_load_value(told, BenchEvidence) if (told := stem / BENCH).is_file() else None,
             metrics_before=(stem / "metrics-before.txt").read_text(encoding="utf-8"),
             metrics_after=(stem / "metrics-after.txt").read_text(encoding="utf-8"),
         )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import shutil
-import subprocess
 import threading
 from collections.abc import Iterable, Mapping
 
 import psutil
 
+from dropgate.gpus import gpu_facts, gpus
 from dropgate.scenario import Needs
 
 GIB = 1024**3
@@ -19,13 +18,14 @@ SAMPLE_S = 2.0
 
 
 def host_facts() -> dict[str, str | int | float]:
-    """Return what a reader needs to place a run's times: cores, memory (GiB), system, Python."""
+    """Return what a reader needs to place a run's times: cores, memory (GiB), system, Python, GPUs."""
     return {
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
         "processor": _processor(),
         "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
+        **gpu_facts(),
     }
 
 
@@ -45,29 +45,21 @@ def change_under_test(environment: Mapping[str, str] = os.environ) -> dict[str, 
     return {"head": head, "base": base, "pull_request": number}
 
 
-def gpu_names() -> list[str]:
-    """Name the NVIDIA GPUs of this machine, one an entry; none where the driver's tool is not there or fails."""
-    if not (tool := shutil.which("nvidia-smi")):
-        return []
-    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return answer.stdout.splitlines()
-
-
 def unmet_need(needs: Needs) -> str | None:
-    """Say what this machine lacks for a scenario; ``None`` when it lacks nothing."""
-    fitting = [name for name in gpu_names() if (needs.gpu_name or "") in name]
-    gpus = f"{needs.gpus_per_node} x {needs.gpu_name or 'GPU'}"
-    if needs.nodes > 1:
-        return f"needs {needs.nodes} nodes" + (f" of {gpus}" if needs.gpus_per_node else "") + "; this is one"
+    """Say what this machine lacks as one node of a scenario; ``None`` when it lacks nothing."""
+    found = gpus()
+    fitting = [gpu for gpu in found if (needs.gpu_name or "") in gpu.name and gpu.memory_gib >= needs.gpu_memory_gib]
     if len(fitting) < needs.gpus_per_node:
-        return f"needs {gpus}; this machine has {len(fitting)}"
+        return f"needs {gpus_wanted(needs)}; this machine has {', '.join(gpu.name for gpu in found) or 'none'}"
     if (free := available_gib()) < needs.memory_gib:
         return f"needs {needs.memory_gib:g} GiB of memory; {free:.1f} GiB are available"
     return None
+
+
+def gpus_wanted(needs: Needs) -> str:
+    """Say which GPUs each node must have, as a person would."""
+    size = f" with {needs.gpu_memory_gib:g} GiB" if needs.gpu_memory_gib else ""
+    return f"{needs.gpus_per_node} x {needs.gpu_name or 'GPU'}{size}" if needs.gpus_per_node else "no GPU"
 
 
 def available_gib() -> float:

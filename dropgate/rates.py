@@ -9,7 +9,7 @@ import yaml
 from pydantic import Field
 
 from dropgate.errors import InputError
-from dropgate.evidence import Evidence, ReferenceRates
+from dropgate.evidence import ACCEPTANCE_PHASES, Evidence, ReferenceRates
 from dropgate.judge import Judgement, Verdict
 from dropgate.scenario import FIXTURES, Scenario
 from dropgate.scenario.promises import AcceptanceBandPromise
@@ -103,6 +103,8 @@ def _origin(evidence: Evidence, run: str) -> dict[str, str]:
 
 
 def _rates(judgement: Judgement) -> dict[str, dict[str, Any]]:
-    phases = ("acceptance", "acceptance_hit_path")
     variants = ("baseline", "candidate")
-    return {phase: {name: round(judgement.metrics[name][phase]["rate"], 6) for name in variants} for phase in phases}
+    return {
+        phase: {name: round(judgement.metrics[name][phase]["rate"], 6) for name in variants}
+        for phase in ACCEPTANCE_PHASES
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dropgate.law import acceptance
 from dropgate.scenario import FIXTURES
@@ -54,6 +54,15 @@ class ReferenceMeasures(Strict):
     acceptance: ReferenceAcceptance | None = None
 
 
+class ReferenceRatios(Strict):
+    """Times of the candidate as ratios to the baseline's, to three digits, and by how much another run may be worse."""
+
+    margin: Annotated[float, Field(gt=0, lt=1, strict=False)]
+    throughput: Number
+    ttft_p50: Number
+    ttft_p90: Number
+
+
 class Reference(Strict):
     """Both variants' measured values, and where they come from."""
 
@@ -61,6 +70,20 @@ class Reference(Strict):
     origin: Origin
     baseline: ReferenceMeasures
     candidate: ReferenceMeasures
+    ratios: ReferenceRatios | None = None
+
+    @model_validator(mode="after")
+    def _ratios_are_those_of_the_table(self) -> Reference:
+        ours, theirs = self.candidate, self.baseline
+        table = {
+            "throughput": ours.request_throughput / theirs.request_throughput,
+            "ttft_p50": ours.ttft_ms.p50 / theirs.ttft_ms.p50,
+            "ttft_p90": ours.ttft_ms.p90 / theirs.ttft_ms.p90,
+        }
+        for name, ratio in table.items() if self.ratios else ():
+            if abs(getattr(self.ratios, name) - ratio) > 0.0005 + 1e-9:
+                raise ValueError(f"ratios.{name} is {getattr(self.ratios, name)}, the table gives {ratio:.4f}")
+        return self
 
     def measures(self, variant: str) -> dict[str, Any]:
         """Return one variant's values in the shape of a run's own."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dropgate.law import VARIANT_NAMES, ServerName
 from dropgate.scenario import FlagValue, Scenario
 
 OPTION = "disable_eagle_block_drop"
+MASTER = "$MASTER_ADDR"
 OPTION_SINCE = "0.30.0"
 """The first vLLM release that knows the option (vLLM pull request 53388)."""
 
@@ -41,6 +43,16 @@ class Address:
     served_name: str
 
 
+@dataclass(frozen=True)
+class Master:
+    """Where the ranks of one server meet: vLLM's own ``--master-addr`` and ``--master-port``."""
+
+    address: str
+    port: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that every rank of this machine takes where the caller has none."""
+
+
 def server_names(scenario: Scenario) -> list[ServerName]:
     """Return the servers that a run boots: both variants, and the oracle where the scenario asks for its word."""
     work = scenario.workloads.gsm8k
@@ -52,8 +64,8 @@ def variant(scenario: Scenario, name: ServerName, rank: int = 0) -> Variant:
     return Variant(
         name=name,
         rank=rank,
-        argv=("vllm", "serve", scenario.engine.model, *_arguments(_flags(scenario, name, rank))),
-        observe=tuple(_arguments(_observe(scenario, name))),
+        argv=("vllm", "serve", scenario.engine.model, *flag_arguments(_flags(scenario, name, rank))),
+        observe=tuple(flag_arguments(_observe(scenario, name))),
         environment=dict(scenario.engine.environment),
     )
 
@@ -74,7 +86,8 @@ def _observe(scenario: Scenario, name: ServerName) -> dict[str, FlagValue]:
     return {flag: value for flag, value in flags.items() if name != "oracle" or flag not in OF_SPECULATION}
 
 
-def _arguments(flags: dict[str, FlagValue]) -> list[str]:
+def flag_arguments(flags: dict[str, FlagValue]) -> list[str]:
+    """Write flags as ``vllm serve`` takes them; see ``Engine.flags``."""
     arguments: list[str] = []
     for flag, value in flags.items():
         arguments.append(f"--no-{flag}" if value is False else f"--{flag}")
@@ -85,16 +98,23 @@ def _arguments(flags: dict[str, FlagValue]) -> list[str]:
     return arguments
 
 
-def launch_arguments(scenario: Scenario, chosen: Variant, address: Address, master: str | None) -> list[str]:
+def launch_arguments(scenario: Scenario, chosen: Variant, address: Address, master: Master | None = None) -> list[str]:
     """Everything after the interpreter and the launcher: the scenario's arguments, then the gate's own.
 
     The scenario's served name stays the first, so that metrics keep their label; requests use the nonce.
     """
-    filled = [master if argument == "$MASTER_ADDR" and master else argument for argument in chosen.argv[1:]]
+    filled = [master.address if argument == MASTER and master else argument for argument in chosen.argv[1:]]
     named = scenario.engine.flags.get("served-model-name")
     served = ([str(named)] if named else []) + [address.served_name]
     own = ["--host", address.host, "--port", str(address.port), "--served-model-name", *served]
-    return [*filled, *chosen.observe, *own]
+    meeting = ["--master-port", str(master.port)] if master else []
+    return [*filled, *chosen.observe, *own, *meeting]
+
+
+def api_host(scenario: Scenario, master_address: str | None) -> str:
+    """Return the address that the API listens on."""
+    host = scenario.engine.host
+    return master_address if host == MASTER and master_address else host
 
 
 def shell_line(argv: tuple[str, ...]) -> str:

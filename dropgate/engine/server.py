@@ -7,6 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import requests
@@ -15,8 +16,8 @@ from dropgate.engine.environment import engine_environment, recorded_environment
 from dropgate.engine.log import first_error
 from dropgate.engine.process import EngineProcess, free_port
 from dropgate.errors import EngineError
-from dropgate.scenario import Scenario
-from dropgate.variants import Address, Variant, launch_arguments
+from dropgate.scenario import Deadlines, Scenario
+from dropgate.variants import Address, Master, Variant, api_host, launch_arguments
 
 POLL_S = 0.2
 SAY_EVERY_S = 20.0
@@ -24,24 +25,116 @@ PROBE_PROMPT = [17, 18, 19]
 """Shorter than any unit, so that readiness leaves nothing in the prefix cache."""
 
 
-class Server:
+class Api:
+    """What a server answers, wherever it runs."""
+
+    variant: Variant
+    address: Address
+    deadlines: Deadlines
+    boot_s: tuple[float, float] | None = None
+    """Monotonic seconds at the start and at readiness, where it was started here."""
+    reported_version: str | None = None
+    command: list[str]
+
+    @property
+    def url(self) -> str:
+        """Base URL of the API."""
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        return f"http://{host}:{self.address.port}"
+
+    def require_alive(self, when: str) -> None:
+        """Check that the server runs.
+
+        Raises:
+            EngineError: it does not.
+
+        """
+        raise NotImplementedError
+
+    def recorded_environment(self) -> dict[str, str]:
+        """Return the environment that it was started with, as it may be saved."""
+        raise NotImplementedError
+
+    def metrics_text(self) -> str:
+        """Return the text of /metrics.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        return self._get("/metrics").text
+
+    def reset_prefix_cache(self) -> bool:
+        """Ask for an empty prefix cache; the next request's own count is the proof.
+
+        Raises:
+            EngineError: the server did not answer.
+
+        """
+        try:
+            return requests.post(f"{self.url}/reset_prefix_cache", timeout=60).status_code == 200
+        except requests.RequestException as error:
+            self.require_alive("at the cache reset")
+            raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        """A thousand texts are tokenised over one connection, and over no proxy."""
+        session = requests.Session()
+        session.trust_env = False
+        return session
+
+    def tokenize(self, text: str, add_special_tokens: bool) -> list[int]:
+        """Return a text's token ids by the engine's own tokenizer.
+
+        Raises:
+            EngineError: the server did not answer with any.
+
+        """
+        body = {"model": self.address.served_name, "prompt": text, "add_special_tokens": add_special_tokens}
+        try:
+            answer = self._session.post(f"{self.url}/tokenize", json=body, timeout=60)
+            answer.raise_for_status()
+            return [int(token) for token in answer.json()["tokens"]]
+        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+            self.require_alive("when asked for /tokenize")
+            raise EngineError(f"{self.variant.name}: /tokenize: {type(error).__name__}: {error}"[:300]) from None
+
+    def _get(self, path: str) -> requests.Response:
+        try:
+            answer = requests.get(f"{self.url}{path}", timeout=60)
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            self.require_alive(f"when asked for {path}")
+            raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
+        return answer
+
+
+class Server(Api):
     """One variant's server: ``with Server(...) as server: wait_ready([server])``."""
 
-    def __init__(self, scenario: Scenario, variant: Variant, python: str, log: Path) -> None:
-        """Prepare the command; entering the context starts it."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        variant: Variant,
+        python: str,
+        log: Path,
+        master: Master | None = None,
+        address: Address | None = None,
+    ) -> None:
+        """Prepare the command; entering the context starts it.
+
+        ``master`` is where the ranks of a server over several nodes meet; ``address`` is one that was chosen already.
+        """
         self.variant = variant
         self.deadlines = scenario.deadlines
-        host, port = scenario.engine.host, scenario.engine.port
-        self.address = Address(host, port or free_port(host), f"dropgate-{uuid.uuid4().hex[:12]}")
-        arguments = launch_arguments(scenario, variant, self.address, os.environ.get("MASTER_ADDR"))
+        self.master = master
+        self.address = address or _new_address(scenario, master)
+        arguments = launch_arguments(scenario, variant, self.address, master)
         self.command = [python, "vllm", *arguments]
         self.process = EngineProcess(python, arguments, log, self.deadlines.stop / 2)
-        self.environment = engine_environment(os.environ, variant.environment, self.process.scratch)
-        self.boot_s: tuple[float, float] | None = None
-        """Monotonic seconds at the start and at readiness."""
-        self.reported_version: str | None = None
-        self._session = requests.Session()
-        self._session.trust_env = False  # a thousand texts are tokenised over one connection, and over no proxy
+        caller = {**(master.environment if master else {}), **os.environ}
+        self.environment = engine_environment(caller, variant.environment, self.process.scratch)
 
     def __enter__(self) -> Server:
         """Start the engine; ``wait_ready`` awaits several, so that they can boot side by side."""
@@ -53,12 +146,6 @@ class Server:
         """End the engine whatever happened."""
         self.process.stop()
         self._session.close()
-
-    @property
-    def url(self) -> str:
-        """Base URL of the API."""
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        return f"http://{host}:{self.address.port}"
 
     def recorded_environment(self) -> dict[str, str]:
         """Return the engine's environment as it may be saved."""
@@ -124,52 +211,10 @@ class Server:
         while self.process.exit_code() is None and time.monotonic() < deadline:
             time.sleep(POLL_S)
 
-    def metrics_text(self) -> str:
-        """Return the text of /metrics.
 
-        Raises:
-            EngineError: the server did not answer.
-
-        """
-        return self._get("/metrics").text
-
-    def reset_prefix_cache(self) -> bool:
-        """Ask for an empty prefix cache; the next request's own count is the proof.
-
-        Raises:
-            EngineError: the server did not answer.
-
-        """
-        try:
-            return requests.post(f"{self.url}/reset_prefix_cache", timeout=60).status_code == 200
-        except requests.RequestException as error:
-            self.require_alive("at the cache reset")
-            raise EngineError(f"{self.variant.name}: /reset_prefix_cache: {type(error).__name__}") from None
-
-    def tokenize(self, text: str, add_special_tokens: bool) -> list[int]:
-        """Return a text's token ids by the engine's own tokenizer.
-
-        Raises:
-            EngineError: the server did not answer with any.
-
-        """
-        body = {"model": self.address.served_name, "prompt": text, "add_special_tokens": add_special_tokens}
-        try:
-            answer = self._session.post(f"{self.url}/tokenize", json=body, timeout=60)
-            answer.raise_for_status()
-            return [int(token) for token in answer.json()["tokens"]]
-        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
-            self.require_alive("when asked for /tokenize")
-            raise EngineError(f"{self.variant.name}: /tokenize: {type(error).__name__}: {error}"[:300]) from None
-
-    def _get(self, path: str) -> requests.Response:
-        try:
-            answer = requests.get(f"{self.url}{path}", timeout=60)
-            answer.raise_for_status()
-        except requests.RequestException as error:
-            self.require_alive(f"when asked for {path}")
-            raise EngineError(f"{self.variant.name}: {path}: {type(error).__name__}") from None
-        return answer
+def _new_address(scenario: Scenario, master: Master | None) -> Address:
+    host = api_host(scenario, master.address if master else None)
+    return Address(host, scenario.engine.port or free_port(host), f"dropgate-{uuid.uuid4().hex[:12]}")
 
 
 def wait_ready(servers: Sequence[Server], say: Callable[[str], None] = lambda _: None) -> None:
@@ -186,3 +231,11 @@ def wait_ready(servers: Sequence[Server], say: Callable[[str], None] = lambda _:
             said_s = now_s
             say(f"still booting after {now_s - began_s:.0f} s: {' and '.join(waiting)}")
         time.sleep(POLL_S)
+
+
+def stop_together(servers: Sequence[Server]) -> None:
+    """Ask all to end at once, so that their grace periods overlap."""
+    for server in servers:
+        server.process.ask_to_stop()
+    for server in servers:
+        server.process.stop()

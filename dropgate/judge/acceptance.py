@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from dropgate.evidence import ReferenceRates, RequestRecord
+from dropgate.evidence import ACCEPTANCE_PHASES, ReferenceRates, RequestRecord
 from dropgate.judge.identities import accepted_per_position, equal, judge_identities
 from dropgate.judge.statistics import RateDifference, rate_difference
-from dropgate.judge.validity import ACCEPTANCE_PHASES
 from dropgate.judge.verdict import Check, Outcome, Verdict, passes, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import ACCEPTED_TOKENS, DRAFT_TOKENS, DRAFTS

@@ -50,7 +50,7 @@ def judge_identities(view: PhaseView, draft_length: int) -> list[Check]:
             f"multiples of {tokens(view.unit)} below the prompt's length",
             "; ".join(odd[:3]) or "all are",
         ),
-        *_judge_speculation(view, draft_length),
+        *judge_speculation(view, draft_length),
     ]
 
 
@@ -64,7 +64,8 @@ def accepted_per_position(view: PhaseView) -> list[int]:
     return [positions[key] for key in sorted(positions, key=int)]
 
 
-def _judge_speculation(view: PhaseView, draft_length: int) -> list[Check]:
+def judge_speculation(view: PhaseView, draft_length: int) -> list[Check]:
+    """Judge what the counters of drafts say of each other; ``draft_length`` is K, draft tokens a step at most."""
     stem, rises = view.stem, view.rises
     steps, drafted, accepted = (rises.total(name) for name in (DRAFTS, DRAFT_TOKENS, ACCEPTED_TOKENS))
     per_position = accepted_per_position(view)

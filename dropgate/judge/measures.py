@@ -17,7 +17,8 @@ Measures = dict[str, Any]
 
 def measure(view: PhaseView) -> Measures:
     """Return one variant's counts (tokens), throughput (requests/s) and time to first token (ms)."""
-    requests = len(view.phase.requests)
+    bench = view.phase.bench.timed.result if view.phase.bench else None
+    requests = _requests(view.phase)
     cached = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_cache_hit")
     computed = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="local_compute")
     return {
@@ -26,8 +27,8 @@ def measure(view: PhaseView) -> Measures:
         "computed_tokens_total": computed,
         "cached_tokens_per_request": _per_request(cached, requests),
         "computed_tokens_per_request": _per_request(computed, requests),
-        "request_throughput": _throughput(view.phase),
-        "ttft_ms": _ttft_ms(view.phase),
+        "request_throughput": bench.get("request_throughput") if bench else _throughput(view.phase),
+        "ttft_ms": _summary([one * 1000 for one in bench.get("ttfts") or []]) if bench else _ttft_ms(view.phase),
     }
 
 
@@ -40,7 +41,7 @@ def measure_acceptance(view: PhaseView) -> Measures:
     rate, length = acceptance(steps, drafted, accepted)
     positions = accepted_per_position(view)
     return {
-        "prompts": len(view.phase.requests),
+        "prompts": _requests(view.phase),
         "steps": steps,
         "draft_tokens": drafted,
         "accepted_tokens": accepted,
@@ -64,6 +65,11 @@ def measure_accuracy(accuracy: AccuracyEvidence) -> Measures:
     }
 
 
+def _requests(phase: PhaseEvidence) -> int:
+    """Count the timed requests; those that a bench sent are what it says to have completed."""
+    return int(phase.bench.timed.result.get("completed") or 0) if phase.bench else len(phase.requests)
+
+
 def _per_request(total: int, requests: int) -> int | float | None:
     if not requests:
         return None
@@ -82,6 +88,10 @@ def _ttft_ms(phase: PhaseEvidence) -> Measures | None:
         for record in phase.requests
         if record.ok and record.first_token_s is not None
     ]
+    return _summary(times)
+
+
+def _summary(times: list[float]) -> Measures | None:
     if not times:
         return None
     p50, p90, p99 = np.percentile(times, (50, 90, 99))

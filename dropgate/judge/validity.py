@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dropgate.evidence import EngineFacts, Evidence, PhaseEvidence, RequestRecord
+from dropgate.evidence import COLD_PHASE, HIT_PHASE, EngineFacts, Evidence, PhaseEvidence, RequestRecord
 from dropgate.judge.verdict import Check, tokens, valid
 from dropgate.judge.view import PhaseView
 from dropgate.metrics import PREEMPTIONS, PROMPT_TOKENS_BY_SOURCE, SUCCESS
-from dropgate.scenario.workloads import Workloads
+from dropgate.scenario.workloads import Driver, Workloads
 from dropgate.variants import server_names
 
 SIZED_BY_MEMORY = (
@@ -21,7 +21,6 @@ SIZED_BY_MEMORY = (
 )
 """Configuration that may differ between two boots of one command line."""
 
-COLD_PHASE, HIT_PHASE = ACCEPTANCE_PHASES = ("acceptance", "acceptance_hit_path")
 COMMIT = re.compile("[0-9a-f]{7,40}")
 """Fewer digits name nothing."""
 
@@ -64,6 +63,7 @@ class Expected:
     """Whether every answer has all its output tokens; else the end token may end it."""
     prompt_tokens: int | None = None
     """Where all prompts have one length."""
+    driver: Driver = "client"
 
 
 def expected_phases(workloads: Workloads) -> list[Expected]:
@@ -71,18 +71,26 @@ def expected_phases(workloads: Workloads) -> list[Expected]:
     phases = []
     if prefix := workloads.prefix:
         length = prefix.prefix_tokens + prefix.suffix_tokens
-        phases.append(Expected("prefix", prefix.requests, prefix.prefixes, prefix.output_tokens, True, length))
+        sizes = (prefix.requests, prefix.prefixes, prefix.output_tokens)
+        phases.append(Expected("prefix", *sizes, True, length, prefix.driver))
     if gsm8k := workloads.gsm8k:
-        phases += [Expected(name, gsm8k.questions, 1, gsm8k.output_tokens, False) for name in ACCEPTANCE_PHASES]
+        drivers: dict[str, Driver] = {COLD_PHASE: gsm8k.driver, HIT_PHASE: "client"}
+        for name, driver in drivers.items():
+            phases.append(Expected(name, gsm8k.questions, 1, gsm8k.output_tokens, False, driver=driver))
     return phases
 
 
-def judge_protocol(stem: str, phase: PhaseEvidence, expected: Expected) -> list[Check]:
-    """Check that the cache was emptied, then populated as the protocol says, and that every request came back."""
+def judge_reset(stem: str, phase: PhaseEvidence) -> Check:
+    """Check that the server emptied its cache."""
+    return valid(f"{stem}.reset", phase.reset_ok, "prefix cache reset", "reset" if phase.reset_ok else "refused")
+
+
+def judge_start(stem: str, phase: PhaseEvidence, expected: Expected) -> list[Check]:
+    """Check that the cache was emptied, then populated by the gate's own client as the protocol says."""
     populated = [record for record in phase.populate if record.ok]
     cold = [record.cached_tokens for record in phase.populate]
     return [
-        valid(f"{stem}.reset", phase.reset_ok, "prefix cache reset", "reset" if phase.reset_ok else "refused"),
+        judge_reset(stem, phase),
         valid(
             f"{stem}.populated",
             len(populated) == len(phase.populate) == expected.populated,
@@ -95,8 +103,12 @@ def judge_protocol(stem: str, phase: PhaseEvidence, expected: Expected) -> list[
             "0 cached tokens in each populating request",
             ", ".join("unknown" if count is None else tokens(count) for count in cold) or "no populating request",
         ),
-        judge_complete(stem, phase.requests, expected),
     ]
+
+
+def judge_protocol(stem: str, phase: PhaseEvidence, expected: Expected) -> list[Check]:
+    """Check that a phase began as the protocol says, and that every request came back."""
+    return [*judge_start(stem, phase, expected), judge_complete(stem, phase.requests, expected)]
 
 
 def judge_complete(stem: str, records: list[RequestRecord], expected: Expected) -> Check:
@@ -146,42 +158,51 @@ def first_error(records: Iterable[RequestRecord]) -> str:
 def judge_engine_state(view: PhaseView) -> list[Check]:
     """Check that caching was on and nothing else interfered with the counts."""
     stem, caching = view.stem, view.config.get("enable_prefix_caching", "missing")
-    reasons = view.rises.by_label(SUCCESS, "finished_reason")
-    whole = {reason: count for reason, count in reasons.items() if count}
     preempted = view.rises.total(PREEMPTIONS)
     external = view.rises.total(PROMPT_TOKENS_BY_SOURCE, source="external_kv_transfer")
-    count = len(view.phase.requests)
     return [
         valid(f"{stem}.prefix_caching", caching == "True", "enable_prefix_caching=True", caching),
         valid(f"{stem}.no_preemption", preempted == 0, "0 preemptions", tokens(preempted)),
         valid(f"{stem}.no_external_cache", external == 0, "0 tokens from elsewhere", tokens(external)),
-        valid(
-            f"{stem}.no_other_traffic",
-            sum(whole.values()) == count and set(whole) <= {"stop", "length"},
-            f"{count} requests finished by stop or length",
-            ", ".join(f"{reason}: {number}" for reason, number in whole.items()) or "none finished",
-        ),
     ]
+
+
+def judge_traffic(view: PhaseView, count: int) -> Check:
+    """Check that the server finished the timed requests, ``count`` of them, and no others."""
+    reasons = view.rises.by_label(SUCCESS, "finished_reason")
+    whole = {reason: number for reason, number in reasons.items() if number}
+    return valid(
+        f"{view.stem}.no_other_traffic",
+        sum(whole.values()) == count and set(whole) <= {"stop", "length"},
+        f"{count} requests finished by stop or length",
+        ", ".join(f"{reason}: {number}" for reason, number in whole.items()) or "none finished",
+    )
 
 
 def judge_pair(baseline: PhaseView, candidate: PhaseView) -> list[Check]:
     """Check that one phase was the same work on the same server but for the option."""
-    different = sorted(
-        key
-        for key in baseline.config.keys() | candidate.config.keys()
-        if key not in SIZED_BY_MEMORY and baseline.config.get(key) != candidate.config.get(key)
-    )
     same_work = [record.prompt_sha256 for record in baseline.phase.requests] == [
         record.prompt_sha256 for record in candidate.phase.requests
     ]
     stem = f"{baseline.name}.pair"
     return [
-        valid(f"{stem}.same_config", not different, "one resolved cache configuration", ", ".join(different) or "one"),
+        same_config(baseline, candidate),
         valid(
             f"{stem}.same_work", same_work, "the same prompts in the same order", "the same" if same_work else "others"
         ),
         _judge_path(baseline, candidate),
     ]
+
+
+def same_config(baseline: PhaseView, candidate: PhaseView) -> Check:
+    """Check that both servers resolved the same cache configuration."""
+    different = sorted(
+        key
+        for key in baseline.config.keys() | candidate.config.keys()
+        if key not in SIZED_BY_MEMORY and baseline.config.get(key) != candidate.config.get(key)
+    )
+    shown = ", ".join(different) or "one"
+    return valid(f"{baseline.name}.pair.same_config", not different, "one resolved cache configuration", shown)
 
 
 def _judge_path(baseline: PhaseView, candidate: PhaseView) -> Check:

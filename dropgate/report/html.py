@@ -16,7 +16,7 @@ from dropgate.references import Reference
 from dropgate.report.picture import PHASES, TITLES
 from dropgate.report.pictures import pictures
 from dropgate.report.series import Pair, pair_of
-from dropgate.report.tables import DASH, Table, result_tables
+from dropgate.report.tables import DASH, Table, result_tables, timing_line
 from dropgate.variants import shell_line
 
 PAGE = Path(__file__).resolve().parent / "page"
@@ -44,7 +44,7 @@ def html_report(
         meaning=MEANINGS[judgement.verdict],
         why=_why(checks, tables),
         title=evidence.scenario.title,
-        facts=_facts(evidence),
+        facts=_facts(evidence, timing_line(judgement)),
         tables=[_shown(table) for table in tables],
         reference=f"{reference.origin.hardware}; {reference.origin.source}" if reference and has_reference else "",
         pictures=pictures(evidence, judgement),
@@ -84,7 +84,7 @@ def _why(checks: list[Check], tables: list[Table]) -> list[str]:
     ] + [f"{len(checks)} of {len(checks)} checks passed"]
 
 
-def _facts(evidence: Evidence) -> list[tuple[str, str]]:
+def _facts(evidence: Evidence, ratios: str | None) -> list[tuple[str, str]]:
     engine, costs, host = evidence.engine, evidence.costs, evidence.host
     facts = [
         ("engine", f"vLLM {engine.version}" + (f", commit {engine.commit}" if engine.commit else "")),
@@ -96,6 +96,8 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
         facts.append(
             ("change", change.head + (f" of pull request {change.pull_request}" if change.pull_request else ""))
         )
+    if ratios:
+        facts.append(("ratios", ratios.partition(":")[2].strip()))
     if costs:
         facts.append(("took", f"{costs.wall_s:,.0f} s, {costs.peak_memory_gib:.1f} GiB at most"))
     return facts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Table, divergence_lines, result_tables
+from dropgate.report.tables import Table, divergence_lines, result_tables, timing_line
 from dropgate.variants import shell_line
 
 
@@ -18,6 +18,7 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
         "",
         f"{evidence.scenario.title}; {_engine(evidence)}; {_machine(evidence)}; {evidence.created}",
         *_tables(result_tables(judgement, reference, evidence.questions), reference),
+        *(["", line] if (line := timing_line(judgement)) else []),
         "",
         *_checks(judgement),
         *_divergences(judgement),

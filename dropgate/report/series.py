@@ -18,9 +18,9 @@ Pair = dict[VariantName, PhaseEvidence]
 
 
 def pair_of(evidence: Evidence, phase: str) -> Pair | None:
-    """Return both variants' evidence of a phase, or nothing where one of them lacks it."""
+    """Return both variants' evidence of a phase, or nothing where one of them lacks it or has no single requests."""
     seen = {name: evidence.variants[name].phases for name in VARIANT_NAMES if name in evidence.variants}
-    found = {name: phases[phase] for name, phases in seen.items() if phase in phases}
+    found = {name: phases[phase] for name, phases in seen.items() if phase in phases and not phases[phase].bench}
     return found if len(found) == len(VARIANT_NAMES) else None
 
 

@@ -174,3 +174,16 @@ def divergence_lines(judgement: Judgement, folder: object, limit: int = 20) -> l
             f"  again: dropgate again {folder} --phase {item['phase']} --request {item['index']}",
         ]
     return [*lines, f"and {len(found) - limit} more divergences"] if len(found) > limit else lines
+
+
+def timing_line(judgement: Judgement) -> str | None:
+    """Say how the times of both variants compare; ``None`` where no blocks were taken for that."""
+    if not (timing := judgement.metrics.get("timing")):
+        return None
+    titles = {"throughput": "throughput", "ttft_p50": "P50 TTFT", "ttft_p90": "P90 TTFT"}
+    ratios = [
+        f"{title} x{timing[name]['ratio']:.3f} [{timing[name]['low']:.3f}, {timing[name]['high']:.3f}]"
+        for name, title in titles.items()
+    ]
+    how = "taking turns (ABBA)" if timing["design"] == "ABBA" else "one variant after the other, so drift is in them"
+    return f"ratios:   {', '.join(ratios)}; {timing['blocks']} blocks each, {how}"

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Table, divergence_lines, result_tables
+from dropgate.report.tables import Table, divergence_lines, result_tables, timing_line
 
 STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
 WIDTH = 100
@@ -28,7 +28,8 @@ def print_result(
     """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
     heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
     tables = result_tables(judgement, reference, evidence.questions)
-    facts = [*divergence_lines(judgement, folder), _costs(evidence)]
+    ratios = [line] if (line := timing_line(judgement)) else []
+    facts = [*divergence_lines(judgement, folder), *ratios, _costs(evidence)]
     print_judgement(heading, judgement, tables, reference, facts, folder, console, quiet)
 
 

@@ -10,9 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from dropgate.errors import InputError
 from dropgate.law import VARIANT_NAMES, VariantName, expected_hit
 from dropgate.scenario.promises import (
+    WORK_OF,
+    AcceptancePromise,
     AccuracyPromise,
     ExpectedCounts,
-    OutputsPromise,
     PrefixCounts,
     PrefixPromise,
     Promise,
@@ -25,7 +26,6 @@ SCENARIOS = FIXTURES / "scenarios"
 
 Seconds = Annotated[float, Field(gt=0, strict=False)]
 FlagValue = bool | int | float | str | dict[str, Any]
-Rank = Annotated[int, Field(ge=0)]
 
 
 class Needs(Strict):
@@ -34,8 +34,21 @@ class Needs(Strict):
     nodes: Positive = 1
     gpus_per_node: Count = 0
     gpu_name: str | None = None
+    gpu_memory_gib: Annotated[float, Field(ge=0, strict=False)] = 0
+    """Memory in GiB that each GPU must have."""
     memory_gib: Annotated[float, Field(ge=0, strict=False)] = 0
     """Memory in GiB that must be free for both variants together."""
+
+
+class Nodes(Strict):
+    """Where the ranks of one server run, and how the gate's own processes on them find each other."""
+
+    local: Annotated[int, Field(ge=2)] | None = None
+    """Run this many ranks on this machine, unless NODE_RANK says that each is started on its own."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 29517
+    """Where rank 0 waits for the others, on MASTER_ADDR; MASTER_PORT replaces it."""
+    listen: str | None = None
+    """Address to listen on where it is not MASTER_ADDR itself; the only way to a wildcard such as 0.0.0.0."""
 
 
 class Engine(Strict):
@@ -86,6 +99,14 @@ class Deadlines(Strict):
     """For one run of lm-eval."""
     settle: Seconds = 10
     stop: Seconds = 10
+    join: Seconds = 300
+    """For every rank to say what it has, before anything is booted."""
+    lost: Seconds = 15
+    """For a rank that says nothing any more."""
+    bench: Seconds = 3600
+    """For one ``vllm bench serve``."""
+    release: Seconds = 120
+    """For the memory of the GPUs to be released between the variants."""
 
 
 class Scenario(Strict):
@@ -98,6 +119,7 @@ class Scenario(Strict):
     reference: str | None = None
     """Name of a file in fixtures/references whose values stand beside this run's."""
     needs: Needs = Needs()
+    nodes: Nodes = Nodes()
     engine: Engine
     variants: Variants
     workloads: Workloads
@@ -109,14 +131,39 @@ class Scenario(Strict):
         """The ``speculative-config`` that both variants share."""
         return _mapping(self.engine.flags["speculative-config"])
 
+    @property
+    def ranks(self) -> int:
+        """Count the nodes, real or local, that one server spans."""
+        return self.nodes.local or self.needs.nodes
+
+    @model_validator(mode="after")
+    def _one_count_of_nodes(self) -> Scenario:
+        if self.nodes.local and self.needs.nodes > 1:
+            raise ValueError("nodes.local runs every rank on one machine, so needs.nodes must be left out")
+        if self.ranks != self.engine.flags.get("nnodes", 1):
+            flag = self.engine.flags.get("nnodes", 1)
+            raise ValueError(f"engine.flags.nnodes is {flag}, but the scenario has {self.ranks} node(s)")
+        return self
+
     @model_validator(mode="after")
     def _promises_have_their_work(self) -> Scenario:
         for promise in self.promises:
-            needed = "prefix" if isinstance(promise, PrefixPromise | OutputsPromise) else "gsm8k"
+            needed = WORK_OF.get(type(promise), "gsm8k")
             if getattr(self.workloads, needed) is None:
                 raise ValueError(f"promises: {promise.kind} is judged on workloads.{needed}, which is not there")
         if any(isinstance(promise, AccuracyPromise) for promise in self.promises) and not self.accuracy:
             raise ValueError("promises: accuracy is judged on workloads.gsm8k.accuracy, which is not there")
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_judged_by_prompt_is_seen_by_prompt(self) -> Scenario:
+        work = self.workloads.gsm8k
+        for promise in self.promises:
+            if isinstance(promise, AcceptancePromise) and promise.path == "cold" and work and work.driver == "bench":
+                raise ValueError(
+                    "promises: acceptance on the cold path is judged prompt by prompt, and workloads.gsm8k.driver: "
+                    "bench keeps totals alone; acceptance_band judges those"
+                )
         return self
 
     @model_validator(mode="after")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dropgate.scenario.workloads import Count, Positive
 from dropgate.strict_yaml import Strict
+
+Ratio = Annotated[float, Field(gt=0, strict=False)]
 
 
 class PrefixCounts(Strict):
@@ -36,6 +38,21 @@ class OutputsPromise(Strict):
     """Both variants say the same, token by token."""
 
     kind: Literal["same_outputs"]
+
+
+class TimingPromise(Strict):
+    """Bounds on the candidate's times as ratios to the baseline's, of one run on one machine."""
+
+    kind: Literal["timing"]
+    throughput_at_least: Ratio | None = None
+    ttft_p50_at_most: Ratio | None = None
+    ttft_p90_at_most: Ratio | None = None
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> TimingPromise:
+        if self.throughput_at_least is self.ttft_p50_at_most is self.ttft_p90_at_most is None:
+            raise ValueError("timing: at least one bound is needed: nothing would be judged")
+        return self
 
 
 class AcceptancePromise(Strict):
@@ -73,7 +90,10 @@ class AcceptanceBandPromise(Strict):
 
 
 class AnswersPromise(Strict):
-    """Both variants and the target alone give the same answers, token by token, on either path."""
+    """Both variants and the target alone give the same answers, token by token, on either path.
+
+    ``vllm bench serve`` keeps no tokens, so a path that it sends is left out.
+    """
 
     kind: Literal["same_answers"]
 
@@ -92,6 +112,7 @@ class AccuracyPromise(Strict):
 Promise = Annotated[
     PrefixPromise
     | OutputsPromise
+    | TimingPromise
     | AcceptancePromise
     | HitPathPromise
     | AcceptanceBandPromise
@@ -99,3 +120,6 @@ Promise = Annotated[
     | AccuracyPromise,
     Field(discriminator="kind"),
 ]
+
+WORK_OF: dict[type[Strict], str] = {PrefixPromise: "prefix", OutputsPromise: "prefix", TimingPromise: "timing"}
+"""The workload that a promise is judged on, where it is not GSM8K's."""

@@ -10,6 +10,8 @@ from dropgate.strict_yaml import Strict
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Driver = Literal["client", "bench"]
+"""Who sends: the gate's own client, or ``vllm bench serve``, which keeps totals and no single request's counts."""
 GSM8K_TEST_ROWS = 1319
 """Questions of the GSM8K test split, and of the generated set."""
 
@@ -33,6 +35,8 @@ class PrefixRepetition(Strict):
     token_ids: tuple[Count, Positive]
     """Prompts are drawn from this half-open range of token ids."""
     seed: Count = 0
+    driver: Driver = "client"
+    """The bench makes its prompts itself, from the seed."""
 
     @field_validator("token_ids", mode="before")
     @classmethod
@@ -44,9 +48,25 @@ class PrefixRepetition(Strict):
         low, high = self.token_ids
         if high - low < 2:
             raise ValueError(f"token_ids: at least two ids are needed, [{low}, {high}) has {max(0, high - low)}")
+        if self.driver == "bench" and self.prefixes > 1:
+            raise ValueError(
+                f"driver: bench can populate one prefix, not {self.prefixes}: its next ones follow its size"
+            )
         if self.requests < self.prefixes:
             raise ValueError(f"requests: {self.requests} cannot use {self.prefixes} prefixes")
         return self
+
+
+class Timing(Strict):
+    """Blocks of the prefix workload, sent by the gate's own client, whose times are compared.
+
+    In the order ABBA where both variants are up, else one variant after the other.
+    """
+
+    blocks: Annotated[int, Field(ge=2)]
+    """Of each variant."""
+    requests: Positive
+    """In each block."""
 
 
 class Accuracy(Strict):
@@ -79,6 +99,9 @@ class Gsm8k(Strict):
     oracle: Count = 0
     """Prompts of either path that a server without speculation answers too."""
     accuracy: Accuracy | None = None
+    driver: Driver = "client"
+    """Who sends the cold path, which is scenario B as published; the hit path is always the client's, and so are the
+    controls and the oracle's prompts."""
 
     @field_validator("template", "few_shot")
     @classmethod
@@ -106,10 +129,13 @@ class Workloads(Strict):
     """What is sent to each variant."""
 
     prefix: PrefixRepetition | None = None
+    timing: Timing | None = None
     gsm8k: Gsm8k | None = None
 
     @model_validator(mode="after")
     def _something_is_sent(self) -> Workloads:
         if self.prefix is None and self.gsm8k is None:
             raise ValueError("prefix or gsm8k is needed: nothing would be sent")
+        if self.timing and (self.prefix is None or self.timing.requests < self.prefix.prefixes):
+            raise ValueError("timing: repeats workloads.prefix, which is not there or has more prefixes than requests")
         return self

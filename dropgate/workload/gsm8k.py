@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from dropgate.errors import InputError, UnmetNeedError
-from dropgate.evidence import QuestionSet
+from dropgate.evidence import COLD_PHASE, HIT_PHASE, QuestionSet
 from dropgate.law import ServerName
 from dropgate.scenario.workloads import Gsm8k
 from dropgate.workload.client import Sampling
@@ -67,7 +67,7 @@ def gsm8k_plans(work: Gsm8k, questions: QuestionSet, server: ServerName) -> dict
     count = work.oracle if server == "oracle" else len(questions.token_ids)
     controls = (work.control, work.warm_control) if server == "baseline" else (0, 0)
     plans = {}
-    for name, prefix in (("acceptance", []), ("acceptance_hit_path", questions.prefix_token_ids)):
+    for name, prefix in ((COLD_PHASE, []), (HIT_PHASE, questions.prefix_token_ids)):
         plans[name] = Plan(
             populate=[Prompt([*prefix, *questions.warm_up_token_ids], 0)],
             timed=_behind(prefix, questions.token_ids[:count]),

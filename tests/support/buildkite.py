@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from tests.support.ci_standins import GITHUB_TOKEN, HEAD, REPOSITORY, GitHubStandIn
+from tests.support.signals import heed_interrupts
 
 AGENT = Path(__file__).resolve().parents[1] / "unit/buildkite/agent_standin.py"
 
@@ -38,7 +39,9 @@ class Build:
         command = [str(self.checkout / "buildkite/run.sh"), lane]
         whole = {**self.env, "BUILDKITE_STEP_KEY": lane, **env}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen(command, env=whole, text=True, cwd="/", start_new_session=True, **pipes)
+        return subprocess.Popen(
+            command, env=whole, text=True, cwd="/", start_new_session=True, preexec_fn=heed_interrupts, **pipes
+        )
 
     def run(self, lane: str, timeout_s: float = 60, **env: str) -> int:
         process = self.start(lane, **env)

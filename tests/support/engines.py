@@ -17,7 +17,7 @@ from dropgate.engine.server import Server, wait_ready
 from dropgate.evidence import EngineFacts, Evidence, QuestionSet, VariantEvidence
 from dropgate.host import host_facts
 from dropgate.law import VARIANT_NAMES, ServerName, VariantName
-from dropgate.run import measure_phase, server_facts
+from dropgate.measure import measure_phase, server_facts
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 from dropgate.workload.gsm8k import gsm8k_plans, question_set

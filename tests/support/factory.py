@@ -42,6 +42,7 @@ class Counters:
     steps: int = 0
     drafted: int = 0
     accepted: int = 0
+    generated: int = 0
     positions: tuple[int, ...] = (0,) * 7
 
     def text(self) -> str:
@@ -75,6 +76,8 @@ vllm:prompt_tokens_total{{{engine}}} {float(self.prompt)}
 vllm:prompt_tokens_by_source_total{{{engine},source="local_compute"}} {float(self.computed)}
 vllm:prompt_tokens_by_source_total{{{engine},source="local_cache_hit"}} {float(self.hit)}
 vllm:prompt_tokens_by_source_total{{{engine},source="external_kv_transfer"}} {float(self.external)}
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{{{engine}}} {float(self.generated)}
 # TYPE vllm:request_success_total counter
 vllm:request_success_total{{{engine},finished_reason="stop"}} {float(self.stop)}
 vllm:request_success_total{{{engine},finished_reason="length"}} {float(self.length)}
@@ -131,7 +134,7 @@ def record(index: int, cached: int, shared: int = 4608) -> RequestRecord:
 def seen(variant: VariantName) -> Seen:
     """Return what a healthy variant shows."""
     hit = expected_hit(4608, LENGTH, 1536, variant)
-    before = Counters(prompt=LENGTH, computed=LENGTH, queries=LENGTH, length=1)
+    before = Counters(prompt=LENGTH, computed=LENGTH, queries=LENGTH, length=1, generated=1)
     after = replace(
         before,
         prompt=before.prompt + 6 * LENGTH,
@@ -140,6 +143,7 @@ def seen(variant: VariantName) -> Seen:
         queries=before.queries + 6 * LENGTH,
         hits=6 * hit,
         length=7,
+        generated=7,
     )
     control = (record(0, 0, shared=0), record(1, 0, shared=0)) if variant == "baseline" else ()
     return Seen([record(0, 0, shared=0)], [record(i, hit) for i in range(6)], before, after, control)

@@ -118,6 +118,7 @@ class Phase:
             hits=hit,
             queries=before.queries + sent,
             stop=before.stop + len(self.requests),
+            generated=sum(len(r.token_ids) for r in self.requests),
             steps=len(accepted),
             drafted=sum(count for r in self.requests for count in r.steps_drafted or []),
             accepted=sum(accepted) + self.off_by,
@@ -191,7 +192,7 @@ def evidence(
         update={
             "scenario": scenario(),
             "variants": variants,
-            "questions": QuestionSet(name="q", rows=COUNT, sha256="d" * 64, token_ids=[[1]] * COUNT),
+            "questions": QuestionSet(name="q", rows=COUNT, sha256="d" * 64, token_ids=[[1] * LENGTH] * COUNT),
             "reference_rates": known,
         }
     )

@@ -43,7 +43,7 @@ def test_an_engine_without_the_option_starts_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = EngineIdentity(python="python", version="0.29.0", knows_option=False)
-    monkeypatch.setattr("dropgate.run.describe_engine", lambda: old)
+    monkeypatch.setattr("dropgate.preflight.describe_engine", lambda: old)
     assert main(["run", "tiny_eagle3_cpu", "--out", str(tmp_path / "out")]) == 2
     assert "every vLLM from 0.30.0 does" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -128,6 +128,25 @@ def test_a_plan_names_every_command_of_both_nodes(capsys: pytest.CaptureFixture[
     assert plan.count("vllm serve moonshotai/Kimi-K3") == 6  # the oracle is a third server
     assert plan.count("--headless") == 3
     assert plan.count('"disable_eagle_block_drop":true') == 2
+
+
+def test_one_ranks_plan_differs_by_the_rank_and_headless_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = []
+    for rank in ("0", "1"):
+        assert main(["plan", "kimi_k3_dspark_gb300", "--rank", rank]) == 0
+        plans.append(capsys.readouterr().out)
+    leader, follower = plans
+    assert leader != follower
+    assert follower.count(" --headless") == follower.count(" --node-rank 1") == 3  # both variants and the oracle
+    assert follower.replace("--node-rank 1", "--node-rank 0").replace(" --headless", "") == leader
+
+
+def test_in_one_ranks_plan_the_variants_differ_by_the_one_key_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "kimi_k3_dspark_gb300", "--rank", "1"]) == 0
+    baseline, candidate, _ = capsys.readouterr().out.split("\n\n")[1:4]
+    assert baseline.startswith("# baseline\n")
+    assert candidate.count(',"disable_eagle_block_drop":true') == 1
+    assert candidate.replace(',"disable_eagle_block_drop":true', "").replace("# candidate", "# baseline") == baseline
 
 
 def test_help_teaches_exit_codes_and_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,14 +21,27 @@ FLOW = {
     "rates",
     "report",
 }
-ASIDE = {"replay"}
-LEAVES = {"errors", "strict_yaml", "console", "host"}
-JOINERS = {"run", "cli", "plan", "doctor", "again", "history", "compare"}
+ASIDE = {"replay", "ranks"}
+LEAVES = {"errors", "strict_yaml", "console", "host", "gpus"}
+JOINERS = {
+    "run",
+    "preflight",
+    "measure",
+    "cli",
+    "options",
+    "run_command",
+    "plan",
+    "doctor",
+    "again",
+    "history",
+    "compare",
+}
 FORBIDDEN = {
     "engine": {"workload", "judge", "report", "evidence"},
     "workload": {"engine", "judge", "report"},
     "judge": {"engine", "workload", "report", "run", "console", "host", "evidence_folder"},
     "replay": {"workload", "report", "run", "cli", "console"},
+    "ranks": {"workload", "judge", "report", "run", "cli"},
     "report": {"engine", "workload", "run", "history", "compare"},
     "evidence": {"engine", "workload", "judge", "report"},
     "evidence_folder": {"engine", "workload", "judge", "report"},

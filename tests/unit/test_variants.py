@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from dropgate.law import VARIANT_NAMES
-from dropgate.scenario import load_scenario
-from dropgate.variants import Address, launch_arguments, variant
+from dropgate.scenario import SCENARIOS, load_scenario
+from dropgate.variants import Address, Master, api_host, launch_arguments, variant
 
 # As the authors of the option published it (vLLM pull request 53388).
 SCENARIO_A = """
@@ -31,7 +31,7 @@ def test_kimi_k3_is_scenario_a_argument_for_argument(name, rank, headless) -> No
     assert list(variant(load_scenario("kimi_k3_dspark_gb300"), name, rank).argv) == published
 
 
-@pytest.mark.parametrize("scenario", ["kimi_k3_dspark_gb300", "tiny_eagle3_cpu"])
+@pytest.mark.parametrize("scenario", [path.stem for path in SCENARIOS.glob("*.yaml")])
 def test_the_variants_differ_by_the_option_alone(scenario: str) -> None:
     baseline, candidate = (variant(load_scenario(scenario), name) for name in VARIANT_NAMES)
     different = [(a, b) for a, b in zip(baseline.argv, candidate.argv, strict=True) if a != b]
@@ -48,6 +48,13 @@ def test_false_becomes_the_negative_flag() -> None:
 def test_the_launch_adds_the_nonce_after_the_scenarios_own_name() -> None:
     scenario = load_scenario("kimi_k3_dspark_gb300")
     chosen = variant(scenario, "candidate", rank=1)
-    arguments = launch_arguments(scenario, chosen, Address("10.0.0.1", 8000, "nonce"), "10.0.0.1")
-    assert arguments[-3:] == ["--served-model-name", "moonshotai/Kimi-K3", "nonce"]
+    master = Master("10.0.0.1", 29501)
+    arguments = launch_arguments(scenario, chosen, Address("10.0.0.1", 8000, "nonce"), master)
+    assert arguments[-5:] == ["--served-model-name", "moonshotai/Kimi-K3", "nonce", "--master-port", "29501"]
+    assert arguments[arguments.index("--master-addr") + 1] == "10.0.0.1"
     assert "$MASTER_ADDR" not in arguments
+
+
+def test_the_api_listens_where_the_scenario_says() -> None:
+    assert api_host(load_scenario("kimi_k3_dspark_gb300"), "10.0.0.1") == "10.0.0.1"
+    assert api_host(load_scenario("tiny_eagle3_cpu_2node"), "10.0.0.1") == "127.0.0.1"
