@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -72,13 +73,23 @@ def healthy(
     return measured(servers, scenario, dict.fromkeys(servers, asked))
 
 
+@pytest.fixture(scope="session")
+def said(others: dict[str, Server], scenario: Scenario, asked: QuestionSet) -> dict[str, Evidence]:
+    """What each broken candidate says, all asked at once."""
+
+    def answers_of(kind: str) -> Evidence:
+        return measured({"candidate": others[kind]}, scenario, {"candidate": asked, "baseline": asked})
+
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(BREAKS, pool.map(answers_of, BREAKS), strict=True))
+
+
 def odd(evidence: Evidence) -> dict[str, Verdict]:
     return {check.name: check.verdict for check in judge(evidence).checks if check.verdict is not Verdict.PASS}
 
 
-def with_candidate(healthy: Evidence, server: Server, scenario: Scenario, asked: QuestionSet) -> Evidence:
+def with_candidate(healthy: Evidence, found: Evidence) -> Evidence:
     """Return the healthy run with another server's word for the candidate's."""
-    found = measured({"candidate": server}, scenario, {"candidate": asked, "baseline": asked})
     return healthy.model_copy(update={"variants": {**healthy.variants, **found.variants}})
 
 
@@ -101,7 +112,8 @@ def test_the_baseline_against_itself_passes(
     engines: dict[VariantName, Server], healthy: Evidence, scenario: Scenario, asked: QuestionSet
 ) -> None:
     """A/A: no difference is made up; the one thing that is odd is that the option is off."""
-    found = odd(with_candidate(healthy, engines["baseline"], scenario, asked))
+    same = measured({"candidate": engines["baseline"]}, scenario, {"candidate": asked, "baseline": asked})
+    found = odd(with_candidate(healthy, same))
     assert {name.partition(".")[0] for name in found} == {"acceptance_hit_path"}
     assert {name.rpartition(".")[2] for name in found} == {
         "cached_tokens_per_request",
@@ -111,11 +123,9 @@ def test_the_baseline_against_itself_passes(
 
 
 @pytest.mark.parametrize("kind", ["noisy", "zeroed"])
-def test_a_worse_draft_fails(
-    kind: str, others: dict[str, Server], healthy: Evidence, scenario: Scenario, asked: QuestionSet
-) -> None:
+def test_a_worse_draft_fails(kind: str, healthy: Evidence, said: dict[str, Evidence]) -> None:
     """Its answers are the same: only how many draft tokens are accepted is not."""
-    evidence = with_candidate(healthy, others[kind], scenario, asked)
+    evidence = with_candidate(healthy, said[kind])
     found = odd(evidence)
     metrics = judge(evidence).metrics
     fallen = metrics["baseline"]["acceptance"]["rate"] - metrics["candidate"]["acceptance"]["rate"]
@@ -125,9 +135,9 @@ def test_a_worse_draft_fails(
 
 
 def test_a_target_that_says_one_answer_in_a_hundred_otherwise_fails(
-    others: dict[str, Server], healthy: Evidence, scenario: Scenario, asked: QuestionSet
+    healthy: Evidence, said: dict[str, Evidence]
 ) -> None:
-    evidence = with_candidate(healthy, others["nudged"], scenario, asked)
+    evidence = with_candidate(healthy, said["nudged"])
     found = odd(evidence)
     assert found["acceptance.answers.baseline_candidate"] is Verdict.FAIL
     identity = next(one for one in judge(evidence).promises if one["kind"] == "same_answers")
@@ -138,7 +148,8 @@ def test_another_order_in_one_variant_is_invalid(
     engines: dict[VariantName, Server], healthy: Evidence, scenario: Scenario, asked: QuestionSet
 ) -> None:
     turned = asked.model_copy(update={"token_ids": [*asked.token_ids[1:], asked.token_ids[0]]})
-    found = odd(with_candidate(healthy, engines["candidate"], scenario, turned))
+    other = measured({"candidate": engines["candidate"]}, scenario, {"candidate": turned, "baseline": asked})
+    found = odd(with_candidate(healthy, other))
     assert found["acceptance.pair.same_work"] is Verdict.INVALID
     assert Verdict.FAIL not in found.values()
 
