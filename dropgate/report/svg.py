@@ -128,15 +128,17 @@ def _clean(text: str, key: str) -> str:
     )
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
-    used = set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
-    text = re.sub(r' id="([^"]*)"', lambda found: _identity(found[1], key, used), text)
-    text = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{key}-", text)
+    text = re.sub(r"<(?:path|use)[^>]*", lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), text)
+    used = dict.fromkeys(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
+    short = {name: f"{key}-{number}" for number, name in enumerate(used, 1)}
+    text = re.sub(r' id="([^"]*)"', lambda found: _identity(found[1], short), text)
+    text = re.sub(r"(href=\"#|url\(#)([^\")]+)", lambda found: found[1] + short[found[2]], text)
     for colour, role in ROLES.items():
         text = text.replace(colour, f"var(--{role})")
     return re.sub(r"\n\s*", "\n", text)
 
 
-def _identity(name: str, key: str, used: set[str]) -> str:
+def _identity(name: str, short: dict[str, str]) -> str:
     if name.startswith(SERIES):
         return f' data-series="{name.removeprefix(SERIES)}"'
-    return f' id="{key}-{name}"' if name in used else ""
+    return f' id="{short[name]}"' if name in short else ""
