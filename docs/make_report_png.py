@@ -12,7 +12,7 @@ from dropgate.report.save import PAGE, save_report
 
 DOCS = Path(__file__).resolve().parent
 RECORDED = DOCS.parent / "fixtures" / "recorded" / "clean"
-SHOTS = {"report.png": ("light", 1100, 1500), "report-phone.png": ("dark", 360, 1500)}
+SHOTS = {"report.png": ("light", 1200, 1300), "report-phone.png": ("dark", 360, 1300)}
 
 
 def main() -> None:

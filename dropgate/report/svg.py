@@ -99,7 +99,7 @@ def thousands(axis: Any) -> None:
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
 
 
-def legend(axes: Axes, columns: int = 2, **more: Any) -> None:
+def legend(axes: Axes, columns: int = 2, scale: float = 2) -> None:
     """Put the legend above the axes, where no mark can be under it."""
     axes.legend(
         loc="lower right",
@@ -107,8 +107,7 @@ def legend(axes: Axes, columns: int = 2, **more: Any) -> None:
         ncols=columns,
         borderaxespad=0.2,
         handlelength=1.2,
-        markerscale=2,
-        **more,
+        markerscale=scale,
     )
 
 
@@ -116,8 +115,8 @@ def render(figure: Figure, key: str) -> str:
     """Return a figure as SVG for one page: its ids are its own, its colours the page's."""
     text = io.StringIO()
     # savefig would draw everything once more beforehand, for a layout that is fixed here.
-    canvas = FigureCanvasSVG(figure)
-    canvas.print_svg(text, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    drawn: Any = FigureCanvasSVG(figure)
+    drawn.print_svg(text, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _clean(text.getvalue(), key)
 
 
