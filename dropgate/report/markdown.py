@@ -47,7 +47,7 @@ def _tables(tables: list[Table], reference: Reference | None) -> list[str]:
         lines += ["", f"### {table.title}", "", _line(table.headings), _line(["---"] + ["---:"] * columns)]
         lines += [_line(cells) for cells in table.cells]
     told = reference_lines(tables, reference)
-    return [*lines, "", ". ".join(told)] if told else lines
+    return [*lines, "", " ".join(told)] if told else lines
 
 
 def _checks(judgement: Judgement) -> list[str]:

@@ -130,8 +130,7 @@ def reference_lines(tables: Sequence[Table], reference: Reference | None) -> lis
     """Say where the reference's columns come from, if any table has them."""
     if not reference or not any(table.has_reference for table in tables):
         return []
-    origin = reference.origin
-    return [f"Reference: {origin.hardware}; {origin.source}", "Its times are another machine's: shown, never judged."]
+    return [f"Reference: {reference.origin.hardware}. Its times are shown, never judged.", reference.origin.source]
 
 
 def _rows(

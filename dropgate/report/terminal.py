@@ -88,5 +88,5 @@ def _costs(evidence: Evidence) -> str:
         return "costs:    not known, no engine became ready"
     return (
         f"costs:    {costs.wall_s:.1f} s, of which the engines booted or answered {costs.engine_s:.1f} s; "
-        f"the harness added {costs.added_share:.1%}; peak memory {costs.peak_memory_gib:.1f} GiB"
+        f"the harness added {costs.added_share:.1%}\n          peak memory {costs.peak_memory_gib:.1f} GiB"
     )
