@@ -1,9 +1,11 @@
 """Draws the README's pictures of a report from recorded evidence, in Chromium: `python docs/make_report_png.py`."""
 
+import io
 import shutil
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from dropgate.evidence_folder import load_evidence
@@ -25,7 +27,8 @@ def main() -> None:
         for name, (scheme, width, height) in SHOTS.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto((folder / PAGE).as_uri())
-            page.screenshot(path=DOCS / name)
+            shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            shot.quantize(64).save(DOCS / name, optimize=True)
         browser.close()
 
 
