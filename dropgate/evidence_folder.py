@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -172,6 +175,19 @@ def write_new(path: Path, text: str) -> None:
         Path(temporary).unlink()
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the collector of cycles off: what is loaded has none, and to look for them takes longer than to load it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_uncollected()
 def load_evidence(folder: Path) -> Evidence:
     """Read a folder that ``EvidenceFolder.close`` completed.
 
