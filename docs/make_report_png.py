@@ -1,9 +1,11 @@
 """Draws the README's pictures of a report from recorded evidence, in Chromium: `python docs/make_report_png.py`."""
 
+import io
 import shutil
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from dropgate.evidence_folder import load_evidence
@@ -12,7 +14,7 @@ from dropgate.report.save import PAGE, save_report
 
 DOCS = Path(__file__).resolve().parent
 RECORDED = DOCS.parent / "fixtures" / "recorded" / "clean"
-SHOTS = {"report.png": ("light", 1100, 1500), "report-phone.png": ("dark", 360, 1500)}
+SHOTS = {"report.png": ("light", 1200, 1300), "report-phone.png": ("dark", 360, 1300)}
 
 
 def main() -> None:
@@ -25,7 +27,8 @@ def main() -> None:
         for name, (scheme, width, height) in SHOTS.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto((folder / PAGE).as_uri())
-            page.screenshot(path=DOCS / name)
+            shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            shot.quantize(64).save(DOCS / name, optimize=True)
         browser.close()
 
 

@@ -79,20 +79,14 @@ def load_side(folder: Path) -> Side:
         judgement, work = replay_judgement(outcome), outcome.seen.scenario
         return _side(folder, f"vLLM {outcome.seen.vllm_version}", "no engine", judgement, lambda _: work)
     evidence = load_evidence(folder)
-    host, engine = evidence.host, evidence.engine
-    machine = f"{host.get('processor', 'unknown')}, {host.get('cpus', '?')} cores"
-    commit = f" of commit {engine.commit}" if engine.commit else ""
-    return _side(folder, f"vLLM {engine.version}{commit}", machine, judge(evidence), lambda name: _work(evidence, name))
+    side = folder, evidence.engine.title, evidence.machine, judge(evidence)
+    return _side(*side, lambda name: _work(evidence, name))
 
 
 def _side(folder: Path, engine: str, machine: str, judgement: Judgement, work: Any) -> Side:
-    tables = {_name(table.title): table for table in result_tables(judgement, None, None)}
-    rows = {(name, row.metric): row for name, table in tables.items() for row in table.rows if row.is_measured}
-    return Side(folder, engine, machine, {name: work(name) for name in tables}, judgement.verdict, rows)
-
-
-def _name(title: str) -> str:
-    return title.partition(":")[0]
+    tables = result_tables(judgement, None, None)
+    rows = {(table.name, row.metric): row for table in tables for row in table.rows}
+    return Side(folder, engine, machine, {table.name: work(table.name) for table in tables}, judgement.verdict, rows)
 
 
 PHASES = {

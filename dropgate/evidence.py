@@ -197,6 +197,11 @@ class EngineFacts(Frozen):
     asked_commit: str | None = None
     """What it should have been built from, if that was said."""
 
+    @property
+    def title(self) -> str:
+        """Version, and commit where it is known."""
+        return f"vLLM {self.version}" + (f" of commit {self.commit}" if self.commit else "")
+
 
 class NodeFacts(Frozen):
     """What another rank than 0 said of itself, and how it started its part of each server."""
@@ -277,3 +282,9 @@ class Evidence(Frozen):
     errors: list[str] = []
     """What kept the run from being whole, in the order it happened."""
     costs: Costs | None = None
+
+    @property
+    def machine(self) -> str:
+        """What decides the run's times: accelerators, processor and cores."""
+        parts = [str(self.host[name]) for name in ("gpus", "processor") if self.host.get(name)]
+        return f"{', '.join(parts) or 'unknown'}, {self.host.get('cpus', '?')} cores"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from dropgate.errors import EvidenceError, InputError
 from dropgate.evidence import (
@@ -46,6 +48,10 @@ BENCH = "bench.json"
 Value = TypeVar("Value", bound=Frozen)
 
 
+PhasePath = Annotated[str, Field(pattern="^[a-z]+/[a-z0-9_-]+$")]
+"""Server and phase: a folder below the run's."""
+
+
 class _FileMark(Frozen):
     sha256: str
     bytes: int
@@ -62,7 +68,7 @@ class _Manifest(Frozen):
     servers: dict[ServerName, ServerFacts]
     nodes: list[NodeFacts] = []
     attached: bool = False
-    phases: dict[str, dict[str, Any]]
+    phases: dict[PhasePath, dict[str, Any]]
     accuracy: list[ServerName] = []
     """Servers whose accuracy was measured."""
     questions: bool = False
@@ -205,6 +211,19 @@ def _link_whole(path: Path, text: str) -> None:
         Path(temporary).unlink()
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the collector of cycles off: what is loaded has none, and to look for them takes longer than to load it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_uncollected()
 def load_evidence(folder: Path) -> Evidence:
     """Read a folder that ``EvidenceFolder.close`` completed.
 
@@ -271,21 +290,19 @@ def _load_phase(folder: Path, name: str, facts: dict[str, Any]) -> PhaseEvidence
     stem = folder / name
     again, steps, told = (stem / one for one in ("warm_control.jsonl", STEPS, BENCH))  # each newer than the others
     try:
-        return PhaseEvidence(
-            **facts,
-            populate=_read_lines(stem / "populate.jsonl", RequestRecord),
-            requests=_read_lines(stem / "requests.jsonl", RequestRecord),
-            control=_read_lines(stem / "control.jsonl", RequestRecord),
-            warm_control=_read_lines(again, RequestRecord)
-            if (again := stem / "warm_control.jsonl").is_file()
-            else [],  # newer
-            engine_steps=_read_lines(steps, EngineStep) if (steps := stem / STEPS).is_file() else None,
-            bench=_load_value(told, BenchEvidence) if (told := stem / BENCH).is_file() else None,
-            metrics_before=(stem / "metrics-before.txt").read_text(encoding="utf-8"),
-            metrics_after=(stem / "metrics-after.txt").read_text(encoding="utf-8"),
-        )
+        seen = {
+            "populate": _read_lines(stem / "populate.jsonl", RequestRecord),
+            "requests": _read_lines(stem / "requests.jsonl", RequestRecord),
+            "control": _read_lines(stem / "control.jsonl", RequestRecord),
+            "warm_control": _read_lines(again, RequestRecord) if again.is_file() else [],
+            "engine_steps": _read_lines(steps, EngineStep) if steps.is_file() else None,
+            "bench": _load_value(told, BenchEvidence) if told.is_file() else None,
+            "metrics_before": (stem / "metrics-before.txt").read_text(encoding="utf-8"),
+            "metrics_after": (stem / "metrics-after.txt").read_text(encoding="utf-8"),
+        }
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{stem}: cannot be read: {error}") from None
+    return PhaseEvidence.model_validate({**facts, **seen})
 
 
 def _load_value(path: Path, kind: type[Value]) -> Value:

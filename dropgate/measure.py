@@ -31,19 +31,25 @@ def measure_phase(
 
 
 def measure_by_bench(
-    server: Api, scenario: Scenario, plan: BenchPlan, clock: Clock, python: str, folder: Path
+    server: Api,
+    scenario: Scenario,
+    plan: BenchPlan,
+    clock: Clock,
+    python: str,
+    folder: Path,
+    require_going_on: Callable[[], None] = lambda: None,
 ) -> PhaseEvidence:
     """Run one phase with the engine's own bench as the client; its log and its JSON stay in ``folder``.
 
     Raises:
-        EngineError: it did not end well within its deadline, or the server died.
+        EngineError: it did not end well within its deadline, the server died, or ``require_going_on`` raised it.
 
     """
 
     def execute(name: str, arguments: list[str]) -> Finished:
         log, result = folder / f"bench-{name}.log", folder / f"bench-{name}.json"
         told = [*arguments, "--result-dir", str(folder), "--result-filename", result.name]
-        run_tool(server, python, told, log, scenario.deadlines.bench)
+        run_tool(server, python, told, log, scenario.deadlines.bench, require_going_on)
         if not result.is_file():
             raise EngineError(f"{server.variant.name}: vllm bench serve saved nothing: {first_error(log)}")
         return Finished(["vllm", *told], result.read_text(encoding="utf-8"), log.read_text(encoding="utf-8"))

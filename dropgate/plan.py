@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from dropgate.engine.environment import engine_environment, recorded_environment
 from dropgate.engine.interpreter import engine_python
 from dropgate.errors import InputError
+from dropgate.evidence import QuestionSet
 from dropgate.host import gpus_wanted
 from dropgate.scenario import Scenario
 from dropgate.scenario.workloads import Gsm8k, PrefixRepetition, Timing
 from dropgate.variants import Variant, server_names, shell_line, variant
+from dropgate.workload.bench import DATASET, bench_arguments, gsm8k_bench, prefix_bench
+from dropgate.workload.client import Target
 
 
 def plan_text(scenario: Scenario, rank: int | None) -> str:
@@ -64,6 +68,7 @@ def _steps(scenario: Scenario) -> list[str]:
         *(_prefix_steps(prefix) if prefix else []),
         *(_timing_steps(timing, scenario.engine.boot) if timing else []),
         *(_gsm8k_steps(gsm8k) if gsm8k else []),
+        *_bench_commands(scenario),
         f"# promises: {', '.join(promise.kind for promise in scenario.promises)}",
         f"# files: runs/{scenario.name}-TIME/evidence.json, verdict.json, report.md, report.html,",
         "#   SERVER/engine.log, SERVER/PHASE/{populate,requests,control,warm_control}.jsonl, metrics-*.txt",
@@ -78,6 +83,21 @@ def _prefix_steps(work: PrefixRepetition) -> list[str]:
         f"#     send {work.requests} requests of {length:,} token ids ({work.prefix_tokens:,} shared), "
         f"concurrency {work.concurrency}, {work.output_tokens} output token(s), seed {work.seed}, capture again",
     ]
+
+
+def _bench_commands(scenario: Scenario) -> list[str]:
+    """Write what ``vllm bench serve`` is told, where it is the client."""
+    prefix, gsm8k = scenario.workloads.prefix, scenario.workloads.gsm8k
+    plans = [prefix_bench(prefix)] if prefix and prefix.driver == "bench" else []
+    if gsm8k and gsm8k.driver == "bench":
+        nothing = QuestionSet(name="", rows=0, sha256="", token_ids=[])
+        plans.append(gsm8k_bench(gsm8k, nothing, Path(DATASET)))
+    target = Target("http://HOST:PORT", "NONCE", 0, lambda: 0.0)
+    lines = []
+    for plan in plans:
+        command = shell_line(("vllm", *bench_arguments(scenario, target, plan.arguments, plan.seed)))
+        lines += [f"#   {plan.name} is sent by the bench, in place of those requests:", command]
+    return lines
 
 
 def _timing_steps(timing: Timing, boot: str) -> list[str]:

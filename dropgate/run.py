@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -105,6 +106,7 @@ class _Run:
         self.questions: QuestionSet | None = None
         self.rates: ReferenceRates | None = None
         self.errors: list[str] = []
+        self.over = threading.Event()
 
     def measure(self) -> None:
         """Boot the servers as the scenario says and send all the same work."""
@@ -115,7 +117,7 @@ class _Run:
         self.crew.gather()
         for group in together:
             with ExitStack() as stack:
-                pool = _pool(stack, group)
+                pool = self._pool(stack, len(group))
                 servers = [stack.enter_context(self._server(name)) for name in group]
                 with self.crew.beside(servers):
                     self.narrator.say(f"booting {' and '.join(group)}: vLLM {self.identity.version}")
@@ -130,7 +132,19 @@ class _Run:
         """Send servers that run already the same work, as they are."""
         self.servers.update(attached.items())
         with ExitStack() as stack:
-            self._work(list(attached.values()), _pool(stack, attached), stack)
+            self._work(list(attached.values()), self._pool(stack, len(attached)), stack)
+
+    def _pool(self, stack: ExitStack, servers: int) -> ThreadPoolExecutor:
+        """Return one thread a server; entered first and so left last, when their servers have ended or it is over."""
+        pool = stack.enter_context(ThreadPoolExecutor(servers, thread_name_prefix="server"))
+        self.over = threading.Event()
+        stack.callback(self.over.set)
+        return pool
+
+    def _require_going_on(self) -> None:
+        """Hold up what a thread still sends: a server that was attached does not end with the run."""
+        if self.over.is_set():
+            raise EngineError("the run is over")
 
     def _server(self, name: ServerName) -> Server:
         log, chosen = self.folder.log_path(name), variant(self.scenario, name)
@@ -156,7 +170,7 @@ class _Run:
     def _work_in_turns(self, servers: Sequence[Api]) -> None:
         """Run the blocks whose times are compared, in the order ABBA over the servers that are up."""
         work, timing = self.scenario.workloads.prefix, self.scenario.workloads.timing
-        if work is None or timing is None:
+        if work is None or timing is None or not servers:
             return
         plan = prefix_plan(work.model_copy(update={"requests": timing.requests}), control=False)
         total = timing.blocks * len(servers) * plan.requests
@@ -177,10 +191,14 @@ class _Run:
         scorers = {name: self._scorer(name, stack) for name in plans if self.prepared.scored and name != "oracle"}
         with self.narrator.counting(f"GSM8K, {' and '.join(plans)}: {total} requests", total) as done:
 
+            def count() -> None:
+                self._require_going_on()
+                done()
+
             def ask(server: Api) -> None:
                 name = server.variant.name
                 for workload, plan in plans[name].items():
-                    self._run_phase(server, workload, plan, done)
+                    self._run_phase(server, workload, plan, count)
                 if name in scorers:
                     self._score(server, work, scorers[name])
 
@@ -210,7 +228,8 @@ class _Run:
         name = server.variant.name
         if isinstance(plan, BenchPlan):
             folder = self.folder.server_folder(name).absolute()
-            phase = measure_by_bench(server, self.scenario, plan, self.clock, self.identity.python, folder)
+            python, going_on = self.identity.python, self._require_going_on
+            phase = measure_by_bench(server, self.scenario, plan, self.clock, python, folder, going_on)
             for _ in range(plan.requests):
                 done()
         else:
@@ -262,8 +281,3 @@ class _Run:
             errors=self.errors,
             costs=costs_of(variants, self.clock(), peak_memory_gib),
         )
-
-
-def _pool(stack: ExitStack, names: Sequence[ServerName] | Mapping[VariantName, Api]) -> ThreadPoolExecutor:
-    """Return one thread a server; entered first and so left last, so that they end once their servers have."""
-    return stack.enter_context(ThreadPoolExecutor(len(names), thread_name_prefix="server"))

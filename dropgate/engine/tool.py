@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from dropgate.engine.environment import engine_environment
@@ -13,8 +14,15 @@ from dropgate.engine.server import POLL_S, Api
 from dropgate.errors import EngineError
 
 
-def run_tool(server: Api, python: str, arguments: list[str], log: Path, deadline_s: float) -> None:
-    """Run ``vllm ARGUMENTS`` to its end; what it prints goes to ``log``.
+def run_tool(
+    server: Api,
+    python: str,
+    arguments: list[str],
+    log: Path,
+    deadline_s: float,
+    require_going_on: Callable[[], None] = lambda: None,
+) -> None:
+    """Run ``vllm ARGUMENTS`` to its end; what it prints goes to ``log``. ``require_going_on`` is asked now and then.
 
     Raises:
         EngineError: it ended with another code than 0, not within ``deadline_s`` seconds, or the server died first.
@@ -29,6 +37,7 @@ def run_tool(server: Api, python: str, arguments: list[str], log: Path, deadline
     try:
         process.start(environment)
         while (code := process.exit_code()) is None:
+            require_going_on()
             server.require_alive(f"during vllm {' '.join(arguments[:2])}")
             if time.monotonic() > end:
                 raise EngineError(f"{what} did not end within {deadline_s:g} s; log: {first_error(log)}")

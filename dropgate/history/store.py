@@ -91,19 +91,13 @@ def history(path: Path, create: bool = False) -> Iterator[sqlite3.Connection]:
         raise InputError(f"--db {path}: cannot be used: {error}") from None
 
 
-def hardware(evidence: Evidence) -> str:
-    """Name the machine that a run was made on: what decides its times."""
-    host = evidence.host
-    parts = [str(host[name]) for name in ("gpus", "processor") if host.get(name)]
-    return f"{', '.join(parts) or 'unknown'}, {host.get('cpus', '?')} cores, {host.get('memory_gib', '?')} GiB"
-
-
 def add(connection: sqlite3.Connection, folder: Path, evidence: Evidence, judgement: Judgement) -> bool:
     """Add a run; return whether it is new. The same evidence is never counted twice."""
     digest = hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
     engine = evidence.engine
     passed = sum(check.verdict == "pass" for check in judgement.checks)
-    row = (evidence.created, evidence.scenario.name, hardware(evidence), engine.commit or engine.version)
+    hardware = f"{evidence.machine}, {evidence.host.get('memory_gib', '?')} GiB"
+    row = (evidence.created, evidence.scenario.name, hardware, engine.commit or engine.version)
     row_end = (engine.version, str(judgement.verdict), passed, len(judgement.checks), str(folder))
     done = connection.execute(
         f"INSERT OR IGNORE INTO run (evidence, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608  (ours)

@@ -97,36 +97,35 @@ def _agreement(view: PhaseView, expected: Expected, lengths: Sequence[int]) -> l
     stem, rises, run = view.stem, view.rises, bench_of(view).timed
     own = run.own_requests
     reasons = {name: count for name, count in rises.by_label(SUCCESS, "finished_reason").items() if count}
-    finished, extra = sum(reasons.values()), f" and {own} of its own" if own else ""
-    sent = _number(run, "completed")
-    checks = [
-        valid(
-            f"{stem}.bench_requests",
-            finished == sent + own and set(reasons) <= {"stop", "length"},
-            f"{sent} that the bench completed{extra}",
-            f"{tokens(finished)} that the server finished ({', '.join(reasons) or 'none'})",
-        )
-    ]
+    finished, sent, extra = sum(reasons.values()), _number(run, "completed"), f" and {own} of its own" if own else ""
+    requests = valid(
+        f"{stem}.bench_requests",
+        finished == sent + own and set(reasons) <= {"stop", "length"},
+        f"{sent} that the bench completed{extra}",
+        f"{tokens(finished)} that the server finished ({', '.join(reasons) or 'none'})",
+    )
     before, after = parse_snapshot(view.phase.metrics_before), parse_snapshot(view.phase.metrics_after)
     generated = difference(before, after, (GENERATED_TOKENS,)).total(GENERATED_TOKENS)
     # A request of the bench's own is its first prompt once more; how long its answer was, only a fixed length says.
     sums = {
-        "bench_prompt_tokens": ("total_input_tokens", own * lengths[0], rises.total(PROMPT_TOKENS)),
+        "bench_prompt_tokens": ("total_input_tokens", own * sum(lengths[:1]), rises.total(PROMPT_TOKENS)),
         "bench_output_tokens": ("total_output_tokens", own * expected.output_tokens, generated),
     }
     if not expected.full_length:  # one output token takes no draft, and the bench then says nothing of drafts
-        sums |= {f"bench_{key.partition('_decode_')[2]}": (key, 0, rises.total(name)) for key, name in DRAFTED.items()}
-    for name, (key, more, counted) in sums.items():
-        said = _number(run, key)
-        checks.append(
-            valid(
-                f"{stem}.{name}",
-                said >= 0 and counted == said + more,
-                f"{tokens(said)} that the bench sums up{extra}" if said >= 0 else f"a number for {key}",
-                f"{tokens(counted)} that the server counted",
-            )
-        )
-    return checks
+        sums |= {
+            f"bench_{key.removeprefix('spec_decode_')}": (key, 0, rises.total(name)) for key, name in DRAFTED.items()
+        }
+    return [requests, *(_judge_sum(f"{stem}.{name}", run, *parts) for name, parts in sums.items())]
+
+
+def _judge_sum(name: str, run: BenchRun, key: str, more: int, counted: int) -> Check:
+    said, extra = _number(run, key), f" and {tokens(more)} of its own" if more else ""
+    return valid(
+        name,
+        said >= 0 and counted == said + more,
+        f"{tokens(said)} that the bench sums up{extra}" if said >= 0 else f"a number for {key}",
+        f"{tokens(counted)} that the server counted",
+    )
 
 
 def _number(run: BenchRun, key: str) -> int:

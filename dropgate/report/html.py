@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,30 @@ import jinja2
 from markupsafe import Markup
 
 from dropgate.evidence import Evidence
-from dropgate.judge import Check, Judgement, Verdict
+from dropgate.judge import Judgement, Verdict
 from dropgate.law import VARIANT_NAMES
 from dropgate.references import Reference
 from dropgate.report.picture import PHASES, TITLES
 from dropgate.report.pictures import pictures
 from dropgate.report.series import Pair, pair_of
-from dropgate.report.tables import DASH, Table, result_tables, timing_line
+from dropgate.report.tables import DASH, reference_lines, result_tables, timing_line
 from dropgate.variants import shell_line
 
 PAGE = Path(__file__).resolve().parent / "page"
 ROWS = 2_000
 """Most requests of a phase that the page lists one by one."""
 REASONS = 5
+"""Most checks that the first screen names."""
+HEADLINES = ("cached tokens per request", "mean TTFT, ms", "acceptance rate", "right, strict match")
+"""The metrics of the first screen."""
 MEANINGS = {
-    Verdict.PASS: "Every check held.",
+    Verdict.PASS: "The engine kept every promise.",
     Verdict.FAIL: "The engine broke a promise. Do not retry; the first line says which.",
     Verdict.INVALID: "The run says nothing about the engine. Mend what the first line names, then retry.",
 }
-ORDER = (Verdict.FAIL, Verdict.INVALID, Verdict.PASS)
+ORDER = (Verdict.FAIL, Verdict.INVALID)
+INCIDENTAL = ("--port", "--served-model-name")
+"""What every server has a value of its own for."""
 
 
 def html_report(
@@ -36,20 +42,20 @@ def html_report(
 ) -> str:
     """Return the page; ``files`` are the evidence folder's, by path within it and size in bytes."""
     tables = result_tables(judgement, reference, evidence.questions)
-    checks = sorted(judgement.checks, key=lambda check: ORDER.index(check.verdict))
-    has_reference = reference and any(table.has_reference for table in tables)
+    odd = [check for verdict in ORDER for check in judgement.checks if check.verdict is verdict]
     return render_page(
         "report.html.j2",
         verdict=str(judgement.verdict),
         meaning=MEANINGS[judgement.verdict],
-        why=_why(checks, tables),
         title=evidence.scenario.title,
+        odd=odd,
+        reasons=odd[:REASONS],
+        passed=[check for check in judgement.checks if check.verdict is Verdict.PASS],
+        headlines=[(table, row) for table in tables for row in table.rows if row.metric in HEADLINES],
         facts=_facts(evidence, timing_line(judgement)),
-        tables=[_shown(table) for table in tables],
-        reference=f"{reference.origin.hardware}; {reference.origin.source}" if reference and has_reference else "",
+        tables=tables,
+        reference=reference_lines(tables, reference),
         pictures=pictures(evidence, judgement),
-        checks=checks,
-        passed=sum(check.verdict is Verdict.PASS for check in checks),
         requests=_requests(evidence),
         servers=_servers(evidence),
         versions=_versions(evidence),
@@ -68,55 +74,18 @@ def render_page(template: str, **values: Any) -> str:
     return environment.get_template(template).render(style=style, **values)
 
 
-def _why(checks: list[Check], tables: list[Table]) -> list[str]:
-    """Say why in a few lines: what did not pass, or else what the option changed."""
-    odd = [check for check in checks if check.verdict is not Verdict.PASS]
-    if odd:
-        lines = [f"{check.name}: expected {check.expected}, seen {check.seen}" for check in odd[:REASONS]]
-        return [*lines, f"and {len(odd) - REASONS} more below"] if len(odd) > REASONS else lines
-    firsts = [(table, next(row for row in table.rows if row.is_measured)) for table in tables]
-    rates = [(table, row) for table in tables for row in table.rows if row.metric == "acceptance rate"]
-    named = [*((table, row) for table, row in firsts if "acceptance" not in table.title), *rates]
-    return [
-        f"{table.title.partition(':')[0]}: {row.metric} {row.baseline} by default, {row.candidate} with the option on "
-        f"({row.change})"
-        for table, row in named
-    ] + [f"{len(checks)} of {len(checks)} checks passed"]
-
-
 def _facts(evidence: Evidence, ratios: str | None) -> list[tuple[str, str]]:
-    engine, costs, host = evidence.engine, evidence.costs, evidence.host
-    facts = [
-        ("engine", f"vLLM {engine.version}" + (f", commit {engine.commit}" if engine.commit else "")),
-        ("machine", f"{host.get('processor', 'unknown')}, {host.get('cpus', '?')} cores"),
-        ("run", evidence.created),
-        ("scenario", evidence.scenario.name),
-    ]
+    facts = [("engine", evidence.engine.title), ("machine", evidence.machine), ("scenario", evidence.scenario.name)]
     if change := evidence.change:
         facts.append(
             ("change", change.head + (f" of pull request {change.pull_request}" if change.pull_request else ""))
         )
     if ratios:
         facts.append(("ratios", ratios.partition(":")[2].strip()))
-    if costs:
+    facts.append(("run", evidence.created))
+    if costs := evidence.costs:
         facts.append(("took", f"{costs.wall_s:,.0f} s, {costs.peak_memory_gib:.1f} GiB at most"))
     return facts
-
-
-def _shown(table: Table) -> dict[str, Any]:
-    columns, rows = table_cells(table)
-    return {"title": table.title[0].upper() + table.title[1:], "columns": columns, "rows": rows}
-
-
-def table_cells(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return a result table's headings and cells, with the reference's where there is one."""
-    columns, rows = ["metric", "default drop", "option on", "change"], []
-    if table.has_reference:
-        columns += ["reference drop", "reference on", "reference change"]
-    for row in table.rows:
-        theirs = [row.reference_baseline, row.reference_candidate, row.reference_change]
-        rows.append([row.metric, row.baseline, row.candidate, row.change, *(theirs if table.has_reference else [])])
-    return columns, rows
 
 
 def _requests(evidence: Evidence) -> list[dict[str, Any]]:
@@ -152,13 +121,18 @@ def _count(value: int | None) -> str:
 
 
 def _servers(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return each server's command, an option a line, its words marked where the baseline's command differs."""
     baseline = evidence.variants.get("baseline")
     shared = set(baseline.server.command) if baseline else set()
     servers = []
     for name, seen in evidence.variants.items():
-        words = [(shell_line((word,)), name != "baseline" and word not in shared) for word in seen.server.command]
+        lines: list[list[tuple[str, bool]]] = [[]]
+        for before, word in itertools.pairwise(("", *seen.server.command)):
+            if word.startswith("--"):
+                lines.append([])
+            lines[-1].append((shell_line((word,)), word not in shared and before not in INCIDENTAL))
         environment = [f"{key}={shell_line((value,))}" for key, value in sorted(seen.server.environment.items())]
-        servers.append({"title": f"{name}: {TITLES[name]}", "words": words, "environment": environment})
+        servers.append({"title": f"{name}: {TITLES[name]}", "lines": lines, "environment": environment})
     return servers
 
 

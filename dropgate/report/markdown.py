@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Table, divergence_lines, result_tables, timing_line
+from dropgate.report.tables import Table, divergence_lines, reference_lines, result_tables, timing_line
 from dropgate.variants import shell_line
 
 
@@ -16,7 +16,7 @@ def markdown_report(evidence: Evidence, judgement: Judgement, reference: Referen
     lines = [
         f"## dropgate: {judgement.verdict}",
         "",
-        f"{evidence.scenario.title}; {_engine(evidence)}; {_machine(evidence)}; {evidence.created}",
+        f"{evidence.scenario.title}; {evidence.engine.title}; {evidence.machine}; {evidence.created}",
         *_tables(result_tables(judgement, reference, evidence.questions), reference),
         *(["", line] if (line := timing_line(judgement)) else []),
         "",
@@ -44,34 +44,11 @@ def markdown_judgement(heading: str, judgement: Judgement, facts: Sequence[str])
 def _tables(tables: list[Table], reference: Reference | None) -> list[str]:
     lines = []
     for table in tables:
-        lines += ["", f"### {table.title[0].upper()}{table.title[1:]}", "", *_table(table)]
-    if reference and any(table.has_reference for table in tables):
-        origin = reference.origin
-        lines += ["", f"Reference: {origin.hardware}; {origin.source}. Its times are not judged."]
-    return lines
-
-
-def _table(table: Table) -> list[str]:
-    headings = ["metric", "default drop", "option on", "change"]
-    if table.has_reference:
-        headings += ["reference drop", "reference on", "reference change"]
-    lines = [_line(headings), _line(["---"] + ["---:"] * (len(headings) - 1))]
-    for row in table.rows:
-        cells = [row.metric, row.baseline, row.candidate, row.change]
-        if table.has_reference:
-            cells += [row.reference_baseline, row.reference_candidate, row.reference_change]
-        lines.append(_line(cells))
-    return lines
-
-
-def _engine(evidence: Evidence) -> str:
-    commit = f" of commit {evidence.engine.commit}" if evidence.engine.commit else ""
-    return f"vLLM {evidence.engine.version}{commit}"
-
-
-def _machine(evidence: Evidence) -> str:
-    host = evidence.host
-    return f"{host.get('processor', 'unknown processor')}, {host.get('cpus', '?')} cores"
+        columns = len(table.headings) - 1
+        lines += ["", f"### {table.title}", "", _line(table.headings), _line(["---"] + ["---:"] * columns)]
+        lines += [_line(cells) for cells in table.cells]
+    told = reference_lines(tables, reference)
+    return [*lines, "", " ".join(told)] if told else lines
 
 
 def _checks(judgement: Judgement) -> list[str]:

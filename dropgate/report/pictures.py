@@ -25,20 +25,19 @@ LEVEL = 0.05
 def pictures(evidence: Evidence, judgement: Judgement) -> list[Picture]:
     """Draw what the run has evidence for."""
     found: list[Picture | None] = []
+    spans = _timeline(evidence)
     for phase in PHASES:
         if not (pair := series.pair_of(evidence, phase)):
             continue
         if phase == "prefix":
-            found.append(_strip(pair))
-        else:
-            level = next((one["level"] for one in _promises(evidence, "acceptance")), LEVEL)
-            draft_length = int(evidence.scenario.speculative["num_speculative_tokens"])
-            found += [
-                draw_positions(phase, pair, draft_length, level, _facts(judgement, phase)),
-                draw_prompts(phase, pair),
-            ]
-        found.append(_ecdf(phase, pair))
-    return [picture for picture in (*found, _divergences(judgement), _timeline(evidence)) if picture]
+            found += [_strip(pair), _ecdf(phase, pair), spans]  # a row of three
+            continue
+        level = next((one["level"] for one in _promises(evidence, "acceptance")), LEVEL)
+        draft_length = int(evidence.scenario.speculative["num_speculative_tokens"])
+        by_position = draw_positions(phase, pair, draft_length, level, _facts(judgement, phase))
+        found += [by_position, draw_prompts(phase, pair), _ecdf(phase, pair)]
+    last = [_divergences(judgement), *([] if spans in found else [spans])]
+    return [picture for picture in (*found, *last) if picture]
 
 
 def _promises(evidence: Evidence, kind: str) -> list[dict[str, Any]]:
@@ -56,7 +55,7 @@ def _facts(judgement: Judgement, phase: str) -> dict[str, Any]:
 
 def _strip(pair: series.Pair) -> Picture:
     strips = {name: series.strip(pair[name].requests) for name in VARIANT_NAMES}
-    figure, panels = svg.canvas(2, 3.8, share=True)
+    figure, panels = svg.canvas(2, 3.1, share=True, left_in=0.75)
     for axes, (name, one) in zip(panels, strips.items(), strict=True):
         axes.set_title(TITLES[name])
         for part, base, top, colour in (
@@ -109,7 +108,7 @@ def _ecdf(phase: str, pair: series.Pair) -> Picture | None:
     if not all(map(len, times.values())):
         return None
     key, sent = f"ttft-{phase.replace('_', '-')}", len(pair["baseline"].requests)
-    figure, (axes,) = svg.canvas(1, 2.7)
+    figure, (axes,) = svg.canvas(1, 3.1)
     for name, style in zip(VARIANT_NAMES, ("--", "-"), strict=True):
         values, shares = series.thinned(times[name])
         axes.plot(values, shares, style, drawstyle="steps-post", color=COLOURS[name], linewidth=1)
@@ -123,9 +122,10 @@ def _ecdf(phase: str, pair: series.Pair) -> Picture | None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     svg.thousands(axes.xaxis)
     svg.legend(axes)
-    drawn = [
-        f"{TITLES[name]}: {min(len(times[name]), series.MARKS):,} marks of {len(times[name]):,} times" for name in times
-    ]
+    counts = {TITLES[name]: len(times[name]) for name in VARIANT_NAMES}
+    drawn = [f"{name}: {min(count, series.MARKS):,} marks of {count:,} times" for name, count in counts.items()]
+    if set(counts.values()) == {sent} and sent <= series.MARKS:
+        drawn = ["One mark a request"]
     shares_shown = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
     rows = [
         (f"P{100 * share:g}", *(f"{np.quantile(times[name], share):,.1f}" for name in VARIANT_NAMES))
@@ -147,29 +147,6 @@ def _divergences(judgement: Judgement) -> Picture | None:
     if not found:
         return None
     shown = found[: series.MARKS]
-    figure, (axes,) = svg.canvas(1, 2.9)
-    known = [one["moved"] for one in shown if one["moved"] is not None]
-    ceiling = 1.25 * max([*known, *(one["bound"] for one in shown), 0.01])
-    kinds: dict[str, tuple[str, str, Callable[[dict[str, Any]], bool]]] = {
-        "tie": ("o", svg.BASELINE, lambda one: one["tie"]),
-        "differs": ("X", svg.WARN, lambda one: not one["tie"] and one["moved"] is not None),
-        "differs, not each other's runner-up": ("^", svg.WARN, lambda one: one["moved"] is None),
-    }
-    for name, (mark, colour, belongs) in kinds.items():
-        of = [one for one in shown if belongs(one)]
-        heights = [ceiling if one["moved"] is None else one["moved"] for one in of]
-        if of:
-            (dots,) = axes.plot(
-                [one["position"] for one in of], heights, mark, color=colour, label=name, markersize=5, clip_on=False
-            )
-            dots.set_gid(svg.series("divergences"))
-    for bound in sorted({one["bound"] for one in shown}):
-        axes.axhline(bound, color=svg.INK, linewidth=1, linestyle=":")
-    axes.set(xlabel="output token at which the answers part", ylabel="margin moved, log prob.")
-    axes.set_xlim(-0.5, max(one["position"] for one in shown) + 0.5)
-    svg.whole_numbers(axes.xaxis)
-    axes.set_ylim(0, 1.05 * ceiling)
-    svg.legend(axes, columns=1)
     rows = [
         (
             f"{one['phase']} #{one['index']}",
@@ -187,12 +164,42 @@ def _divergences(judgement: Judgement) -> Picture | None:
     return Picture(
         "divergences",
         "Where answers part",
-        svg.render(figure, "divergences"),
-        f"{len(found):,} pairs of answers part; {sum(one['tie'] for one in found):,} are ties, which the control's own "
-        f"noise (dotted) explains.{rest}",
+        _draw_divergences(shown),
+        f"Pairs of answers that part: {len(found):,}. Ties among them, which the control's own noise (dotted) "
+        f"explains: {sum(one['tie'] for one in found):,}.{rest}",
         ("request", "one says token", "the other", "at output token", "margin moved", "noise", "kind"),
         rows,
     )
+
+
+DIVERGENCES: dict[str, tuple[str, str, Callable[[dict[str, Any]], bool]]] = {
+    "tie": ("o", svg.BASELINE, lambda one: one["tie"]),
+    "differs": ("X", svg.WARN, lambda one: not one["tie"] and one["moved"] is not None),
+    "differs, not each other's runner-up": ("^", svg.WARN, lambda one: one["moved"] is None),
+}
+"""Mark, colour and members of each kind; without a runner-up there is no margin, and the mark stands on top."""
+
+
+def _draw_divergences(shown: list[dict[str, Any]]) -> str:
+    groups = {name: [one for one in shown if DIVERGENCES[name][2](one)] for name in DIVERGENCES}
+    groups = {name: group for name, group in groups.items() if group}
+    figure, (axes,) = svg.canvas(1, 3.1, top_in=0.15 + 0.15 * len(groups))
+    known = [one["moved"] for one in shown if one["moved"] is not None]
+    ceiling = 1.25 * max([*known, *(one["bound"] for one in shown), 0.01])
+    for name, group in groups.items():
+        places = [one["position"] for one in group]
+        heights = [ceiling if one["moved"] is None else one["moved"] for one in group]
+        mark, colour, _ = DIVERGENCES[name]
+        (dots,) = axes.plot(places, heights, mark, color=colour, label=name, markersize=5, clip_on=False)
+        dots.set_gid(svg.series("divergences"))
+    for bound in sorted({one["bound"] for one in shown}):
+        axes.axhline(bound, color=svg.INK, linewidth=1, linestyle=":")
+    axes.set(xlabel="output token at which the answers part", ylabel="margin moved, log prob.")
+    axes.set_xlim(-0.5, max(1, *(one["position"] for one in shown)) + 0.5)
+    svg.whole_numbers(axes.xaxis)
+    axes.set_ylim(0, 1.05 * ceiling)
+    svg.legend(axes, columns=1, scale=1)
+    return svg.render(figure, "divergences")
 
 
 KINDS = {
@@ -210,7 +217,7 @@ def _timeline(evidence: Evidence) -> Picture | None:
     if not spans:
         return None
     servers: list[str] = [name for name in evidence.variants if any(span.server == name for span in spans)]
-    figure, (axes,) = svg.canvas(1, 1.3 + 0.5 * len(servers))
+    figure, (axes,) = svg.canvas(1, 3.1, left_in=1.4, top_in=0.5)
     for kind, colour in KINDS.items():
         of = [span for span in spans if span.what.partition(":")[0] == kind]
         for span in of:

@@ -21,7 +21,7 @@ def draw_positions(
     if not found:
         return None
     key = f"positions-{phase.replace('_', '-')}"
-    figure, (top, below) = svg.canvas(2, 4.6, heights=(1, 1.25))
+    figure, (top, below) = svg.canvas(2, 3.9, heights=(1, 1.3), gap_in=0.6)
     places = np.arange(1, draft_length + 1)
     for name, shift in zip(VARIANT_NAMES, (-0.2, 0.2), strict=True):
         shares = found.shares[name]
@@ -84,7 +84,7 @@ def draw_prompts(phase: str, pair: series.Pair) -> Picture | None:
     if not len(found.weight):
         return None
     key, prompts = f"prompts-{phase.replace('_', '-')}", int(found.weight.sum())
-    figure, (axes,) = svg.canvas(1, 4.2)
+    figure, (axes,) = svg.canvas(1, 3.9, top_in=0.12)
     axes.plot([0, 1], [0, 1], color=svg.INK, linewidth=0.8)
     dots: Any
     if found.grid:

@@ -11,7 +11,7 @@ from dropgate.evidence import Evidence, PhaseEvidence, RequestRecord
 from dropgate.judge.statistics import delta_interval
 from dropgate.law import VARIANT_NAMES, VariantName
 
-MARKS = 4_000
+MARKS = 2_000
 """Most marks of one series; longer ones are drawn in groups, and the caption says so."""
 
 Pair = dict[VariantName, PhaseEvidence]

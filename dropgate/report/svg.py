@@ -52,7 +52,9 @@ STYLE: dict[Any, Any] = {
     key: GRID if key == "grid.color" else INK
     for key in ("grid.color", "text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 }
-WIDTH_IN = 5.2
+WIDTH_IN = 4.4
+"""A phone shows it at nearly its own size, so that 9 points stay readable there."""
+RIGHT_IN, BOTTOM_IN = 0.12, 0.45
 SERIES = "series "
 
 
@@ -61,10 +63,28 @@ def whole_numbers(axis: Any) -> None:
     axis.get_major_locator().set_params(integer=True)
 
 
-def canvas(rows: int, height_in: float, heights: Sequence[float] | None = None, share: bool = False) -> Any:
-    """Return a figure as wide as a phone can show, and its axes from top to bottom."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
-    FigureCanvasSVG(figure)
+def canvas(
+    rows: int,
+    height_in: float,
+    heights: Sequence[float] | None = None,
+    share: bool = False,
+    left_in: float = 0.65,
+    top_in: float = 0.3,
+    gap_in: float = 0.3,
+) -> Any:
+    """Return a figure as wide as a phone can show, and its axes from top to bottom.
+
+    Margins are given, in inches: to let matplotlib find them takes as long as all the drawing.
+    """
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    room_in = height_in - top_in - BOTTOM_IN
+    figure.subplots_adjust(
+        left=left_in / WIDTH_IN,
+        right=1 - RIGHT_IN / WIDTH_IN,
+        top=1 - top_in / height_in,
+        bottom=BOTTOM_IN / height_in,
+        hspace=rows * gap_in / (room_in - (rows - 1) * gap_in),
+    )
     found = figure.subplots(rows, 1, squeeze=False, sharex=share, sharey=share, height_ratios=heights)
     return figure, list(found[:, 0])
 
@@ -79,7 +99,7 @@ def thousands(axis: Any) -> None:
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
 
 
-def legend(axes: Axes, columns: int = 2, **more: Any) -> None:
+def legend(axes: Axes, columns: int = 2, scale: float = 2) -> None:
     """Put the legend above the axes, where no mark can be under it."""
     axes.legend(
         loc="lower right",
@@ -87,15 +107,16 @@ def legend(axes: Axes, columns: int = 2, **more: Any) -> None:
         ncols=columns,
         borderaxespad=0.2,
         handlelength=1.2,
-        markerscale=2,
-        **more,
+        markerscale=scale,
     )
 
 
 def render(figure: Figure, key: str) -> str:
     """Return a figure as SVG for one page: its ids are its own, its colours the page's."""
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    # savefig would draw everything once more beforehand, for a layout that is fixed here.
+    drawn: Any = FigureCanvasSVG(figure)
+    drawn.print_svg(text, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _clean(text.getvalue(), key)
 
 
@@ -106,15 +127,17 @@ def _clean(text: str, key: str) -> str:
     )
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"\s*<style[^>]*>.*?</style>", "", text, flags=re.DOTALL)
-    used = set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
-    text = re.sub(r' id="([^"]*)"', lambda found: _identity(found[1], key, used), text)
-    text = re.sub(r"(href=\"#|url\(#)", rf"\g<1>{key}-", text)
+    text = re.sub(r"<(?:path|use)[^>]*", lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), text)
+    used = dict.fromkeys(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
+    short = {name: f"{key}-{number}" for number, name in enumerate(used, 1)}
+    text = re.sub(r' id="([^"]*)"', lambda found: _identity(found[1], short), text)
+    text = re.sub(r"(href=\"#|url\(#)([^\")]+)", lambda found: found[1] + short[found[2]], text)
     for colour, role in ROLES.items():
         text = text.replace(colour, f"var(--{role})")
     return re.sub(r"\n\s*", "\n", text)
 
 
-def _identity(name: str, key: str, used: set[str]) -> str:
+def _identity(name: str, short: dict[str, str]) -> str:
     if name.startswith(SERIES):
         return f' data-series="{name.removeprefix(SERIES)}"'
-    return f' id="{key}-{name}"' if name in used else ""
+    return f' id="{short[name]}"' if name in short else ""

@@ -23,29 +23,45 @@ class Row:
     baseline: str
     candidate: str
     change: str
-    reference_baseline: str
-    reference_candidate: str
-    reference_change: str
+    reference: tuple[str, str, str]
+    """As the three before it."""
     kind: Literal["count", "share", "points"] = "count"
     """Counts are exact; shares change by times of one machine; points are rates."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether this run has a value for either variant."""
-        return (self.baseline, self.candidate) != (DASH, DASH)
 
 
 @dataclass(frozen=True)
 class Table:
-    """One workload's rows."""
+    """One workload's rows, of metrics that this run has a value for; the same in every format."""
 
-    title: str
+    name: str
+    data: str
+    """Of which questions, if of any."""
     rows: list[Row]
+
+    @property
+    def title(self) -> str:
+        """Name and data."""
+        title = f"{self.name}: {self.data}" if self.data else self.name
+        return title[0].upper() + title[1:]
 
     @property
     def has_reference(self) -> bool:
         """Whether any row has a reference's value."""
-        return any((row.reference_baseline, row.reference_candidate) != (DASH, DASH) for row in self.rows)
+        return any(row.reference[:2] != (DASH, DASH) for row in self.rows)
+
+    @property
+    def headings(self) -> list[str]:
+        """What stands above the cells."""
+        theirs = ["reference drop", "reference on", "reference change"] if self.has_reference else []
+        return ["metric", "default drop", "option on", "change", *theirs]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows, as wide as the headings."""
+        return [
+            [row.metric, row.baseline, row.candidate, row.change, *(row.reference if self.has_reference else ())]
+            for row in self.rows
+        ]
 
 
 @dataclass(frozen=True)
@@ -93,32 +109,40 @@ ACCURACY = (
 
 
 def result_tables(judgement: Judgement, reference: Reference | None, questions: QuestionSet | None) -> list[Table]:
-    """Return the table of each workload that was measured; what was not measured is a dash, never a zero."""
+    """Return the table of each workload that was measured; what one variant alone lacks is a dash, never a zero."""
     data = ""
     if questions:
         data = (
             f"{questions.name}, {len(questions.token_ids):,} of {questions.rows:,} rows, sha256 {questions.sha256[:12]}"
         )
     scored = next((value for side in judgement.metrics.values() if (value := side.get("accuracy", {}).get("data"))), "")
-    tables = [
-        _table("prefix cache", judgement, reference, (), PREFIX),
-        _table(f"acceptance, cold: {data}", judgement, reference, ("acceptance",), ACCEPTANCE),
-        _table(f"acceptance, hit path: {data}", judgement, reference, ("acceptance_hit_path",), HIT_PATH),
-        _table(f"accuracy by lm-eval: {scored}", judgement, reference, ("accuracy",), ACCURACY),
-    ]
-    return [table for table in tables if any(row.is_measured for row in table.rows)]
+    kinds = (
+        ("prefix cache", "", (), PREFIX),
+        ("acceptance, cold", data, ("acceptance",), ACCEPTANCE),
+        ("acceptance, hit path", data, ("acceptance_hit_path",), HIT_PATH),
+        ("accuracy by lm-eval", scored, ("accuracy",), ACCURACY),
+    )
+    tables = [Table(name, of, _rows(judgement, reference, under, metrics)) for name, of, under, metrics in kinds]
+    return [table for table in tables if table.rows]
 
 
-def _table(
-    title: str, judgement: Judgement, reference: Reference | None, under: tuple[str, ...], metrics: Sequence[_Metric]
-) -> Table:
+def reference_lines(tables: Sequence[Table], reference: Reference | None) -> list[str]:
+    """Say where the reference's columns come from, if any table has them."""
+    if not reference or not any(table.has_reference for table in tables):
+        return []
+    return [f"Reference: {reference.origin.hardware}. Its times are shown, never judged.", reference.origin.source]
+
+
+def _rows(
+    judgement: Judgement, reference: Reference | None, under: tuple[str, ...], metrics: Sequence[_Metric]
+) -> list[Row]:
     ours = [_value(judgement.metrics.get(name), under) for name in VARIANT_NAMES]
     theirs = [_value(reference.measures(name) if reference else None, under) for name in VARIANT_NAMES]
     rows = [
-        Row(metric.title, *_cells(metric, *ours), *_cells(metric, *theirs), metric.change)
+        Row(metric.title, *_cells(metric, *ours), _cells(metric, *theirs), metric.change)
         for metric in (*metrics, *_positions(ours, under))
     ]
-    return Table(title, rows)
+    return [row for row in rows if (row.baseline, row.candidate) != (DASH, DASH)]
 
 
 def _positions(sides: Sequence[Measures | None], under: tuple[str, ...]) -> list[_Metric]:

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from dropgate.evidence import Evidence
 from dropgate.judge import Judgement, Verdict
 from dropgate.references import Reference
-from dropgate.report.tables import Table, divergence_lines, result_tables, timing_line
+from dropgate.report.tables import Table, divergence_lines, reference_lines, result_tables, timing_line
 
 STYLES = {Verdict.PASS: "bold green", Verdict.FAIL: "bold red", Verdict.INVALID: "bold yellow"}
 WIDTH = 100
@@ -26,7 +26,7 @@ def print_result(
     quiet: bool = False,
 ) -> None:
     """Print a run's result, by default to standard output; colours only on a terminal, and not with NO_COLOR."""
-    heading = f"{evidence.scenario.title}\nvLLM {evidence.engine.version}"
+    heading = f"{evidence.scenario.title}\n{evidence.engine.title}"
     tables = result_tables(judgement, reference, evidence.questions)
     ratios = [line] if (line := timing_line(judgement)) else []
     facts = [*divergence_lines(judgement, folder), *ratios, _costs(evidence)]
@@ -69,24 +69,17 @@ def _print_tables(heading: str, tables: list[Table], reference: Reference | None
     console.print(heading, markup=False)
     for table in tables:
         console.print(_rich(table))
-    if reference and any(table.has_reference for table in tables):
-        console.print(f"reference: {reference.origin.hardware}, {reference.origin.source}", markup=False)
-        console.print("           its times are another machine's: shown, never judged", markup=False)
+    for line in reference_lines(tables, reference):
+        console.print(line, markup=False)
 
 
 def _rich(result: Table) -> RichTable:
     table = RichTable(title=result.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for column in ("default\ndrop", "option\non", "\nchange"):
-        table.add_column(column, justify="right", no_wrap=True)
-    if result.has_reference:
-        for column in ("reference\ndrop", "reference\non", "reference\nchange"):
-            table.add_column(column, justify="right", no_wrap=True, style="dim")
-    for row in result.rows:
-        if not row.is_measured:
-            continue
-        theirs = (row.reference_baseline, row.reference_candidate, row.reference_change)
-        table.add_row(row.metric, row.baseline, row.candidate, row.change, *(theirs if result.has_reference else ()))
+    for place, heading in enumerate(result.headings):
+        style = "dim" if heading.startswith("reference") else None
+        table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left", no_wrap=True, style=style)
+    for cells in result.cells:
+        table.add_row(*cells)
     return table
 
 
@@ -96,5 +89,5 @@ def _costs(evidence: Evidence) -> str:
         return "costs:    not known, no engine became ready"
     return (
         f"costs:    {costs.wall_s:.1f} s, of which the engines booted or answered {costs.engine_s:.1f} s; "
-        f"the harness added {costs.added_share:.1%}; peak memory {costs.peak_memory_gib:.1f} GiB"
+        f"the harness added {costs.added_share:.1%}\n          peak memory {costs.peak_memory_gib:.1f} GiB"
     )

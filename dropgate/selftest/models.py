@@ -38,7 +38,7 @@ def nudged(weights: Weights) -> None:
     weights["lm_head.weight"] = head.to(weights["lm_head.weight"].dtype)
 
 
-NOISE = 0.12
+NOISE = 0.16
 NUDGE = 1.01
 DIGIT = 22
 """Token id of a digit."""

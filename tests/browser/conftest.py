@@ -32,15 +32,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A pass, a failure, a run with all of scenario A and B, and the history of many runs."""
+    """A pass, a failure, a run with all of scenario A and B, a large one, and the history of many runs."""
     root = tmp_path_factory.mktemp("pages")
     found = {}
     for case in ("clean", "option_ignored"):
         found[case] = shutil.copytree(RECORDED / case, root / case) / "report.html"
         whole = load_evidence(RECORDED / case)
         save_report(root / case, whole, judge(whole))
-    whole = large.evidence(QUESTIONS, REQUESTS)
-    save_report(large.save(whole, root / "whole"), whole, judge(whole))
-    found["whole"], found["history"] = root / "whole" / "report.html", root / "history.html"
+    for case, sizes in (("both", (20, 20)), ("large", (QUESTIONS, REQUESTS))):
+        whole = large.evidence(*sizes)
+        save_report(large.save(whole, root / case), whole, judge(whole))
+        found[case] = root / case / "report.html"
+    found["history"] = root / "history.html"
     found["history"].write_text(trend_page(series()))
     return found

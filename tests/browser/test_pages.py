@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
+from dropgate.law import VARIANT_NAMES
 from tests.browser.conftest import QUESTIONS, REQUESTS
 from tests.support.history_factory import COUNT
 
 pytestmark = pytest.mark.browser
-PAGES = ("clean", "option_ignored", "whole", "history")
+PAGES = ("clean", "option_ignored", "both", "history")
 PHONE = 360
+UNFOLD = "document.querySelectorAll('details').forEach(one => one.open = true)"
 
 
 @dataclass
@@ -30,10 +32,8 @@ class Opened:
 
 
 @contextmanager
-def opened(
-    browser: Browser, path: Path, scheme: Literal["light", "dark"] = "light", width: int = 1200
-) -> Iterator[Opened]:
-    with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme) as context:
+def opened(browser: Browser, path: Path, width: int = 1200) -> Iterator[Opened]:
+    with browser.new_context(viewport={"width": width, "height": 800}, color_scheme="light") as context:
         seen = Opened(context.new_page())
         seen.page.on("request", lambda request: seen.requests.append(request.url))
         seen.page.on("console", lambda message: seen.messages.append(message.text))
@@ -42,51 +42,63 @@ def opened(
         yield seen
 
 
-def faults(page: Page) -> list[str]:
-    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
+def faults(page: Page, *rules: str) -> list[str]:
+    """Return what axe calls serious or worse, in all of the page: what is folded is unfolded first."""
+    page.evaluate(UNFOLD)
+    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+    found: list[dict[str, Any]] = Axe().run(page, options=options).response["violations"]
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_loads_nothing_complains_about_nothing_and_shuts_nobody_out(
-    browser: Browser, pages: dict[str, Path], name: str, scheme: Literal["light", "dark"]
+    browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
-    with opened(browser, pages[name], scheme) as seen:
+    with opened(browser, pages[name]) as seen:
         assert [url for url in seen.requests if not url.startswith("data:")] == [pages[name].as_uri()]
-        assert seen.messages == []
         assert faults(seen.page) == []
+        seen.page.emulate_media(color_scheme="dark")
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 20, 20)"
+        assert faults(seen.page, "color-contrast") == []
+        assert seen.messages == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_phone_does_not_scroll_sideways(browser: Browser, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name], width=PHONE) as seen:
-        seen.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        seen.page.evaluate(UNFOLD)
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
-def marks(page: Page, figure: str, series: str) -> int:
-    """Count the marks of a series: paths, or uses of one, or the series itself where it is a mark."""
-    found = page.locator(f"#{figure} [data-series='{series}']")
-    return sum(max(1, one.locator("path, use").count() - one.locator("defs path").count()) for one in found.all())
+MARKS = """() => {
+  const found = {};
+  for (const one of document.querySelectorAll('figure [data-series]')) {
+    const key = one.closest('figure').id + ': ' + one.dataset.series;
+    const own = one.querySelectorAll('path, use').length - one.querySelectorAll('defs path').length;
+    found[key] = (found[key] || 0) + Math.max(1, own);
+  }
+  return found;
+}"""
+"""Counts the marks of every series: paths, or uses of one, or the series itself where it is a mark."""
 
 
 def test_every_request_has_its_mark(browser: Browser, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["whole"]) as seen:
-        for variant in ("baseline", "candidate"):
-            for part in ("cached", "computed"):
-                assert marks(seen.page, "strip", f"{variant} {part}") == REQUESTS
-            assert marks(seen.page, "ttft-prefix", f"{variant} ttft") == REQUESTS
-            for phase in ("acceptance", "acceptance-hit-path"):
-                assert marks(seen.page, f"ttft-{phase}", f"{variant} ttft") == QUESTIONS
-                assert marks(seen.page, f"positions-{phase}", f"{variant} position") == 7
-        for phase in ("acceptance", "acceptance-hit-path"):
-            assert marks(seen.page, f"prompts-{phase}", "prompts") == QUESTIONS
-            assert marks(seen.page, f"positions-{phase}", "difference") == 8
+    with opened(browser, pages["large"]) as seen:
+        marks = seen.page.evaluate(MARKS)
+    for variant in VARIANT_NAMES:
+        for part in ("cached", "computed"):
+            assert marks[f"strip: {variant} {part}"] == REQUESTS
+        assert marks[f"ttft-prefix: {variant} ttft"] == REQUESTS
+    for phase in ("acceptance", "acceptance-hit-path"):
+        for variant in VARIANT_NAMES:
+            assert marks[f"ttft-{phase}: {variant} ttft"] == QUESTIONS
+            assert marks[f"positions-{phase}: {variant} position"] == 7
+        assert marks[f"prompts-{phase}: prompts"] == QUESTIONS
+        assert marks[f"positions-{phase}: difference"] == 8
     with opened(browser, pages["history"]) as seen:
-        assert marks(seen.page, "s1-ttft_ms-mean", "candidate trend") >= COUNT
+        assert seen.page.evaluate(MARKS)["s1-ttft_ms-mean: candidate trend"] >= COUNT
 
 
 def test_the_verdict_and_why_are_on_the_first_screen_of_a_phone(browser: Browser, pages: dict[str, Path]) -> None:
@@ -96,6 +108,15 @@ def test_the_verdict_and_why_are_on_the_first_screen_of_a_phone(browser: Browser
             assert box
             assert box["y"] + box["height"] <= 800
         assert "prefix." in seen.page.locator(".why li").first.inner_text()
+
+
+def test_paper_has_every_check_and_no_way_round(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["clean"]) as seen:
+        last, nav = seen.page.locator(".printed li").last, seen.page.locator("nav")
+        assert [last.is_visible(), nav.is_visible()] == [False, True]
+        seen.page.emulate_media(media="print")
+        assert [last.is_visible(), nav.is_visible()] == [True, False]
+        assert len(seen.page.pdf(format="A4")) > 10_000
 
 
 def test_the_keyboard_reaches_the_result_first(browser: Browser, pages: dict[str, Path]) -> None:
@@ -122,10 +143,11 @@ def test_a_fault_of_each_kind_would_be_seen(browser: Browser, tmp_path: Path) ->
     bad = tmp_path / "bad.html"
     bad.write_text(
         "<!doctype html><html><title>x</title><img src='http://127.0.0.1:9/x.png'>"
-        "<div style='width:900px'>wide</div><script>console.error('no')</script>"
+        "<div style='width:900px;color:#888;background:#777'>wide</div><script>console.error('no')</script>"
     )
     with opened(browser, bad, width=PHONE) as seen:
         assert "http://127.0.0.1:9/x.png" in seen.requests
         assert "no" in seen.messages
         assert any(fault.startswith("image-alt") for fault in faults(seen.page))
+        assert any(fault.startswith("color-contrast") for fault in faults(seen.page, "color-contrast"))
         assert seen.page.evaluate("document.documentElement.scrollWidth") > PHONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
 
@@ -11,17 +12,25 @@ import requests
 
 from dropgate.engine.server import Server
 from dropgate.law import VariantName
+from dropgate.workload.questions import GENERATED
 from tests.support.engines import SMALL, UNIT, run_dropgate
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("engines")]
 Engines = dict[VariantName, Server]
 TIMED = (*SMALL, "workloads.timing={blocks: 3, requests: 8}")
-SETS = [part for assignment in TIMED for part in ("--set", assignment)]
 
 
-def run_on(baseline: Server, candidate: Server, out: Path):
+QUESTIONS = (
+    "workloads.gsm8k={questions: 24, prefix_tokens: 2048, control: 2, warm_control: 4}",
+    "promises=[{kind: prefix_law}, {kind: hit_path_law}, {kind: same_answers}, "
+    "{kind: acceptance, path: hit, margin_pp: 50}]",
+)
+
+
+def run_on(baseline: Server, candidate: Server, out: Path, sets: Sequence[str] = TIMED):
     urls = ["--baseline-url", baseline.url, "--candidate-url", candidate.url]
-    return run_dropgate("run", "tiny_eagle3_cpu", "--out", str(out), *SETS, *urls)
+    told = [part for assignment in sets for part in ("--set", assignment)]
+    return run_dropgate("run", "tiny_eagle3_cpu", "--out", str(out), *told, *urls, "--gsm8k", str(GENERATED))
 
 
 def test_two_running_servers_are_judged_timed_in_turns_and_left_running(engines: Engines, tmp_path: Path) -> None:
@@ -36,6 +45,16 @@ def test_two_running_servers_are_judged_timed_in_turns_and_left_running(engines:
     assert run_dropgate("judge", str(out)).returncode == 0
     for server in engines.values():
         server.require_alive("after the run")
+
+
+@pytest.mark.slow
+def test_two_running_servers_answer_questions(engines: Engines, tmp_path: Path) -> None:
+    """Scenario B's phases on both at once, with every step's accepted tokens."""
+    result = run_on(engines["baseline"], engines["candidate"], tmp_path / "out", (*SMALL, *QUESTIONS))
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert document["identity"]["compared"] == 48
+    assert document["metrics"]["delta"]["acceptance_hit_path"]["cached_tokens_total"] == 24 * UNIT
 
 
 def test_one_server_is_no_pair(engines: Engines, tmp_path: Path) -> None:

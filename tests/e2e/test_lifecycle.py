@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.support.engines import ROOT, dropgate_command, run_dropgate
+from tests.support.signals import heed_interrupts
 
 pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("lifecycle")]
 GONE_WITHIN_S = 10
@@ -33,7 +34,9 @@ class Run:
         command = dropgate_command("run", "tiny_eagle3_cpu", "--out", str(out), *SETS)
         with self.log.open("w") as log:
             environment = {**os.environ, "TMPDIR": str(scratch)}
-            self.harness = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+            self.harness = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, env=environment, preexec_fn=heed_interrupts
+            )
         self.family: dict[int, psutil.Process] = {}
         self.ports: set[int] = set()
 

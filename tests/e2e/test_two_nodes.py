@@ -73,6 +73,7 @@ def test_a_follower_that_never_comes(tmp_path: Path) -> None:
         assert not pair.nodes[0].engine_log()
 
 
+@pytest.mark.slow
 def test_a_local_follower_that_cannot_begin_is_not_waited_for(tmp_path: Path, scratch: Path) -> None:
     """Its folder holds something already, so it ends at once; so does the run."""
     (tmp_path / "out-rank1").mkdir()
@@ -89,6 +90,7 @@ def test_a_follower_with_another_flag_boots_nothing(tmp_path: Path) -> None:
         assert not any(node.engine_log() for node in pair.nodes)
 
 
+@pytest.mark.slow
 def test_a_follower_with_another_vllm_boots_nothing(tmp_path: Path) -> None:
     ours = describe_engine()
     with nodes(tmp_path, environments={1: {"DROPGATE_ENGINE_PYTHON": str(other_engine(tmp_path))}}) as pair:
@@ -111,12 +113,13 @@ def other_engine(folder: Path) -> Path:
     return python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moment", "said"),
     [
         (booting, "WorkerProc initialization failed"),
-        pytest.param(populating, "died unexpectedly", marks=pytest.mark.slow),
-        pytest.param(timed, "died unexpectedly", marks=pytest.mark.slow),
+        (populating, "died unexpectedly"),
+        (timed, "died unexpectedly"),
     ],
 )
 def test_a_worker_that_is_killed(tmp_path: Path, moment: Callable[[Pair], bool], said: str) -> None:

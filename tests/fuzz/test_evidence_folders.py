@@ -83,6 +83,18 @@ def test_a_manifest_of_other_values_is_refused(saved: Saved, data: st.DataObject
 
 @many
 @given(data=st.data())
+def test_an_old_manifest_of_other_values_does_not_crash_anything(saved: Saved, data: st.DataObject) -> None:
+    """It has no checksum: what loads is judged, without a crash."""
+    whole = {**json.loads(saved.files[MANIFEST]), "schema_version": 1}
+    content = json.dumps(data.draw(damaged_value(whole, json_values))).encode()
+    with saved.holding(MANIFEST, content) as folder:
+        found = loaded(folder)
+    if found is not None:
+        assert not [check for check in judge(found).checks if "crashed" in check.seen]
+
+
+@many
+@given(data=st.data())
 def test_records_that_were_changed_with_their_checksums_do_not_crash_the_judge(
     saved: Saved, data: st.DataObject
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 import psutil
 
 from tests.support.ci_standins import GITHUB_TOKEN, HEAD, REPOSITORY, GitHubStandIn
+from tests.support.signals import heed_interrupts
 
 AGENT = Path(__file__).resolve().parents[1] / "unit/buildkite/agent_standin.py"
 
@@ -57,12 +57,6 @@ class Build:
 
     def verdict(self, lane: str, report: str) -> Any:
         return json.loads(self.artifacts(lane)[f"ci-out/{lane}/{report}/verdict.json"])
-
-
-def heed_interrupts() -> None:
-    """Begin as an agent's job does. A shell without job control starts what it puts in the background with SIGINT
-    ignored; all below it inherit that, and no script can trap what was ignored when it began."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def survivors(process: subprocess.Popen[str]) -> list[list[str]]:

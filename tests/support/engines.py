@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dropgate.engine.server import Server, wait_ready
 from dropgate.evidence import EngineFacts, Evidence, QuestionSet, VariantEvidence
 from dropgate.host import host_facts
 from dropgate.law import VARIANT_NAMES, ServerName, VariantName
-from dropgate.run import measure_phase, server_facts
+from dropgate.measure import measure_phase, server_facts
 from dropgate.scenario import Scenario, load_scenario
 from dropgate.variants import variant
 from dropgate.workload.gsm8k import gsm8k_plans, question_set
@@ -31,6 +32,7 @@ SMALL = (
     f"workloads.prefix.prefix_tokens={3 * UNIT}",
     "workloads.prefix.suffix_tokens=64",
     f"engine.flags.block-size={UNIT}",
+    'engine.environment.OMP_NUM_THREADS="1"',
     "promises=[{kind: prefix_law}, {kind: same_outputs}]",
 )
 """The embedded default with a small unit, a prefix of three units and few requests."""
@@ -76,12 +78,15 @@ def measured(
     ``asked`` are each server's questions, where the scenario has any.
     """
     began = time.monotonic()
-    clock = lambda: time.monotonic() - began  # noqa: E731
-    seen = {}
-    for name, server in servers.items():
+
+    def one(name: ServerName) -> VariantEvidence:
         plans = _plans(scenario, name, asked and asked[name])
-        phases = {workload: measure_phase(server, scenario, plan, clock) for workload, plan in plans.items()}
-        seen[name] = VariantEvidence(server=server_facts(server, -began), phases=phases)
+        clock = lambda: time.monotonic() - began  # noqa: E731
+        phases = {workload: measure_phase(servers[name], scenario, plan, clock) for workload, plan in plans.items()}
+        return VariantEvidence(server=server_facts(servers[name], -began), phases=phases)
+
+    with ThreadPoolExecutor(len(servers) if scenario.workloads.gsm8k else 1) as pool:
+        seen = dict(zip(servers, pool.map(one, servers), strict=True))
     return Evidence(
         dropgate="test",
         scenario=scenario,

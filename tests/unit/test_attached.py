@@ -16,7 +16,7 @@ from dropgate.cli import main
 from dropgate.engine import attached
 from dropgate.engine.attached import attach, different_settings
 from dropgate.errors import DropgateError, InputError, UnmetNeedError
-from dropgate.scenario import load_scenario
+from dropgate.scenario import Scenario, load_scenario
 from tests.support.factory import Counters
 
 SCENARIO = load_scenario("tiny_eagle3_cpu")
@@ -99,11 +99,11 @@ def pair() -> tuple[Idle, Idle]:
     return Idle(kept=False), Idle(kept=True)
 
 
-def attach_both(baseline: Idle, candidate: Idle) -> dict:
+def attach_both(baseline: Idle, candidate: Idle, scenario: Scenario = SCENARIO) -> dict:
     with ExitStack() as stack:
         first = stack.enter_context(serving(baseline))
         second = first if candidate is baseline else stack.enter_context(serving(candidate))
-        return attach(SCENARIO, {"baseline": first, "candidate": second}, 0)
+        return attach(scenario, {"baseline": first, "candidate": second}, 0)
 
 
 def refusal(baseline: Idle, candidate: Idle) -> DropgateError:
@@ -172,6 +172,23 @@ def test_other_traffic_is_seen_while_it_should_be_idle(pair: tuple[Idle, Idle]) 
 def test_a_server_that_does_not_tell_enough_is_refused(pair: tuple[Idle, Idle], answer: dict, lacking: str) -> None:
     pair[0].answer = answer
     assert f"does not tell {lacking}" in str(refusal(*pair)).replace("cached tokens of a request (", "")
+
+
+ASKS = load_scenario("tiny_eagle3_cpu_gsm8k", ("workloads.gsm8k.oracle=0", "promises=[{kind: hit_path_law}]"))
+STEPS = {"speculative_decoding": {"per_step_accepted": [2, 0]}}
+
+
+def test_questions_take_the_accepted_tokens_of_every_step(pair: tuple[Idle, Idle]) -> None:
+    with pytest.raises(InputError, match=r"does not tell accepted tokens of every step \(--enable-per-request"):
+        attach_both(*pair, ASKS)
+    for one in pair:
+        one.answer = {**one.answer, "metrics": STEPS}
+    assert set(attach_both(*pair, ASKS)) == {"baseline", "candidate"}
+
+
+def test_two_urls_give_no_oracle() -> None:
+    with pytest.raises(InputError, match="asks a third server, without speculation; two URLs give none"):
+        attach(load_scenario("tiny_eagle3_cpu_gsm8k"), {"baseline": "http://x:1", "candidate": "http://x:2"})
 
 
 def test_a_cache_that_cannot_be_reset_is_refused(pair: tuple[Idle, Idle]) -> None:

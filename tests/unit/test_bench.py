@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dropgate.again import find_prompt
+from dropgate.compare import load_side
 from dropgate.errors import InputError
 from dropgate.evidence import BenchEvidence, BenchRun, Evidence, PhaseEvidence, QuestionSet
 from dropgate.evidence_folder import EvidenceFolder, load_evidence
@@ -170,13 +170,28 @@ def test_evidence_of_another_driver_than_the_scenarios_is_invalid() -> None:
     assert odd(judgement)["prefix.baseline.driver"] == "another"
 
 
-def test_what_the_bench_saved_is_evidence(tmp_path) -> None:
+def saved(run: Evidence, folder: Path) -> Path:
+    out = EvidenceFolder(folder)
+    for name, one in run.variants.items():
+        out.save_phase(name, "prefix", one.phases["prefix"])
+    out.close(run)
+    return folder
+
+
+def test_what_the_bench_saved_is_evidence(tmp_path: Path) -> None:
     whole = by_bench(run_of(6, own=1), own_counted=1)
-    folder = EvidenceFolder(tmp_path / "out")
-    for name, one in whole.variants.items():
-        folder.save_phase(name, "prefix", one.phases["prefix"])
-    folder.close(whole)
-    assert load_evidence(tmp_path / "out").variants == whole.variants
+    assert load_evidence(saved(whole, tmp_path / "out")).variants == whole.variants
+
+
+def test_runs_are_of_the_same_work_where_the_bench_was_told_the_same(tmp_path: Path) -> None:
+    told = ["vllm", "bench", "serve", "--num-prompts", "6", "--base-url"]
+    others = {"same": [*told, "http://elsewhere"], "other": ["vllm", "bench", "serve", "--num-prompts", "7"]}
+    first = by_bench(run_of(6).model_copy(update={"command": [*told, "http://here"]}))
+    works = {"first": load_side(saved(first, tmp_path / "first")).work}
+    for name, command in others.items():
+        run = by_bench(run_of(6).model_copy(update={"command": command}))
+        works[name] = load_side(saved(run, tmp_path / name)).work
+    assert works["same"] == works["first"] != works["other"]
 
 
 class Idle:
@@ -287,6 +302,35 @@ def test_what_needs_single_prompts_is_refused_with_totals_alone() -> None:
         load_scenario("tiny_eagle3_cpu_gsm8k", ("workloads.gsm8k.driver=bench",))
 
 
-def test_a_prompt_of_the_bench_cannot_be_sent_again() -> None:
-    with pytest.raises(InputError, match="keeps no prompt's token ids"):
-        find_prompt(by_bench(), "prefix", 0)
+def changed(run: Evidence, **changes: Any) -> Evidence:
+    """Return a run of scenario B whose candidate's cold phase is another."""
+    candidate = run.variants["candidate"]
+    phases = {**candidate.phases, "acceptance": candidate.phases["acceptance"].model_copy(update=changes)}
+    return run.model_copy(
+        update={"variants": {**run.variants, "candidate": candidate.model_copy(update={"phases": phases})}}
+    )
+
+
+def test_a_hit_on_the_cold_path_and_another_command_are_seen() -> None:
+    run = questions_by_bench()
+    cold = run.variants["candidate"].phases["acceptance"]
+    assert cold.bench
+    name = 'vllm:prefix_cache_hits_total{engine="0",model_name="m"}'
+    warm = cold.metrics_after.replace(f"{name} 0.0", f"{name} 128.0")
+    assert odd(judge(changed(run, metrics_after=warm)))["acceptance.pair.cold_path"] == (
+        "0 in the baseline, 128 in the candidate"
+    )
+    timed = cold.bench.timed.model_copy(update={"command": ["vllm", "bench", "serve", "--num-prompts", "59"]})
+    other = changed(run, bench=BenchEvidence(timed=timed))
+    assert odd(judge(other))["acceptance.pair.same_work"] == "two"
+
+
+def test_a_rate_that_left_the_band_fails_and_impossible_counters_too() -> None:
+    run = questions_by_bench()
+    low = run.model_copy(update={"reference_rates": gsm8k_factory.rates(0.9)})
+    assert judge(low).verdict is Verdict.FAIL
+    cold = run.variants["candidate"].phases["acceptance"]
+    name = 'vllm:prefix_cache_queries_total{engine="0",model_name="m"}'
+    before = next(line for line in cold.metrics_after.splitlines() if line.startswith(name))
+    fewer = cold.metrics_after.replace(before, f"{name} 101.0")
+    assert odd(judge(changed(run, metrics_after=fewer)))["acceptance.candidate.queries_are_prompt_tokens"] == "1"

@@ -102,7 +102,7 @@ def test_judge_gives_the_verdict_and_the_reason(tmp_path: Path, capsys: pytest.C
     output = capsys.readouterr().out
     assert "prefix.delta.cached_tokens_per_request: expected +1,536, seen 0" in output
     assert "verdict:  fail" in output
-    assert max(map(len, output.partition("reference:")[0].splitlines())) <= 100
+    assert max(map(len, output.partition("Reference:")[0].splitlines())) <= 100
 
 
 def test_judge_notices_a_verdict_that_was_edited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
