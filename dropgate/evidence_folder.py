@@ -77,7 +77,7 @@ class _Manifest(Frozen):
     costs: Costs | None
     files: dict[str, _FileMark]
     checksum: str | None = None
-    """Of all the above, as ``_checksum`` has it; manifests of schema 1 have none."""
+    """Of all the above, as ``checksum_of`` has it; manifests of schema 1 have none."""
 
 
 class EvidenceFolder:
@@ -172,10 +172,10 @@ class EvidenceFolder:
             files=files,
         )
         values = json.loads(manifest.model_dump_json())
-        self.write(MANIFEST, json.dumps({**values, "checksum": _checksum(values)}, indent=1) + "\n")
+        self.write(MANIFEST, json.dumps({**values, "checksum": checksum_of(values)}, indent=1) + "\n")
 
 
-def _checksum(manifest: dict[str, Any]) -> str:
+def checksum_of(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a manifest without its checksum, keys sorted, no spaces: order and layout do not count."""
     values = {key: value for key, value in manifest.items() if key != "checksum"}
     return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -281,7 +281,7 @@ def _load_manifest(path: Path) -> _Manifest:
         manifest = _Manifest.model_validate(raw)
     except ValidationError as error:
         raise InputError(f"{path}: {_one_line(error)}") from None
-    if manifest.schema_version > 1 and manifest.checksum != _checksum(raw):
+    if manifest.schema_version > 1 and manifest.checksum != checksum_of(raw):
         raise InputError(f"{path}: changed since it was saved: its checksum is not that of its values")
     return manifest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
@@ -205,22 +206,29 @@ def measure(
     plans: Mapping[ServerName, Mapping[str, Plan]],
     clock: Callable[[], float] = clock,
 ) -> tuple[Seen, list[str]]:
-    """Run each server's phases, one server after the other, then timed blocks in turns; what fails is an error."""
+    """Run each server's phases as ``dropgate run`` does; what fails is an error, and that server is asked no more.
+
+    Scenario A runs on one server after the other, then timed blocks in turns; scenario B on all at once.
+    """
     phases: dict[ServerName, dict[str, PhaseEvidence]] = {name: {} for name in servers}
-    errors: list[str] = []
-    due = [(name, workload, plan) for name in servers for workload, plan in plans[name].items()]
-    for name, workload, plan in [*due, *_in_turns(scenario, list(servers))]:
-        if any(error.startswith(f"{name}: ") for error in errors):
-            continue
-        servers[name].deadlines = scenario.deadlines
+    errors: dict[ServerName, str] = {}
+
+    def run(name: ServerName, due: Mapping[str, Plan]) -> None:
+        server = servers[name]
+        server.deadlines = scenario.deadlines
         try:
-            phases[name][workload] = measure_phase(servers[name], scenario, plan, clock)
-            servers[name].require_alive("during the requests")
+            for workload, plan in due.items() if name not in errors else ():
+                phases[name][workload] = measure_phase(server, scenario, plan, clock)
+                server.require_alive("during the requests")
         except EngineError as error:
-            errors.append(f"{name}: {error}")
-    return {
-        name: VariantEvidence(server=server_facts(server, 0.0), phases=phases[name]) for name, server in servers.items()
-    }, errors
+            errors[name] = f"{name}: {error}"
+
+    with ThreadPoolExecutor(len(servers) if scenario.workloads.gsm8k else 1) as pool:
+        list(pool.map(lambda name: run(name, plans[name]), servers))
+    for name, workload, plan in _in_turns(scenario, list(servers)):
+        run(name, {workload: plan})
+    facts = {name: server_facts(server, 0.0) for name, server in servers.items()}
+    return {name: VariantEvidence(server=facts[name], phases=phases[name]) for name in servers}, list(errors.values())
 
 
 def _in_turns(scenario: Scenario, names: Sequence[ServerName]) -> Iterator[tuple[ServerName, str, Plan]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from dropgate.engine.server import Server
 from dropgate.errors import EngineError
 from dropgate.evidence import Evidence
-from dropgate.evidence_folder import MANIFEST, load_evidence
+from dropgate.evidence_folder import MANIFEST, checksum_of, load_evidence
 from dropgate.law import ServerName
 from dropgate.preflight import prepare
 from dropgate.scenario import Scenario
@@ -142,11 +142,12 @@ def evidence_edited(place: Place) -> Evidence:
 
 
 def evidence_edited_with_its_checksum(place: Place) -> Evidence:
-    """A record of the saved evidence is changed by hand, and its checksum too."""
+    """A record of the saved evidence is changed by hand, and every checksum too."""
     folder = _edited(place)
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     content = (folder / RECORDS).read_bytes()
     manifest["files"][RECORDS] = {"sha256": sha256(content).hexdigest(), "bytes": len(content)}
+    manifest["checksum"] = checksum_of(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     return load_evidence(folder)
 

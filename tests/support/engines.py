@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,14 +13,13 @@ import pytest
 
 from dropgate.engine.interpreter import describe_engine
 from dropgate.engine.server import Server, wait_ready
-from dropgate.evidence import EngineFacts, Evidence, QuestionSet, VariantEvidence
-from dropgate.host import host_facts
+from dropgate.evidence import Evidence, QuestionSet
 from dropgate.law import VARIANT_NAMES, ServerName, VariantName
-from dropgate.measure import measure_phase, server_facts
 from dropgate.scenario import Scenario, load_scenario
+from dropgate.selftest.bench import measure as measure_works
+from dropgate.selftest.bench import plans_of, put_together
 from dropgate.variants import variant
-from dropgate.workload.gsm8k import gsm8k_plans, question_set
-from dropgate.workload.protocol import Plan, prefix_plan
+from dropgate.workload.gsm8k import question_set
 from dropgate.workload.questions import Questions
 
 UNIT = 128
@@ -77,33 +74,10 @@ def measured(
 
     ``asked`` are each server's questions, where the scenario has any.
     """
-    began = time.monotonic()
-
-    def one(name: ServerName) -> VariantEvidence:
-        plans = _plans(scenario, name, asked and asked[name])
-        clock = lambda: time.monotonic() - began  # noqa: E731
-        phases = {workload: measure_phase(servers[name], scenario, plan, clock) for workload, plan in plans.items()}
-        return VariantEvidence(server=server_facts(servers[name], -began), phases=phases)
-
-    with ThreadPoolExecutor(len(servers) if scenario.workloads.gsm8k else 1) as pool:
-        seen = dict(zip(servers, pool.map(one, servers), strict=True))
-    return Evidence(
-        dropgate="test",
-        scenario=scenario,
-        created="now",
-        host=host_facts(),
-        engine=EngineFacts(**describe_engine().model_dump(include={"version", "python", "packages"})),
-        variants=seen,
-        questions=asked and asked["baseline"],
-    )
-
-
-def _plans(scenario: Scenario, name: ServerName, asked: QuestionSet | None) -> dict[str, Plan]:
-    if scenario.workloads.prefix:
-        return {"prefix": prefix_plan(scenario.workloads.prefix, control=name == "baseline")}
-    assert scenario.workloads.gsm8k
-    assert asked
-    return gsm8k_plans(scenario.workloads.gsm8k, asked, name)
+    plans = {name: plans_of(scenario, name, asked and asked[name]) for name in servers}
+    seen, errors = measure_works(servers, scenario, plans)
+    assert errors == []
+    return put_together(scenario, seen, asked=asked and asked["baseline"])
 
 
 def tokenised(server: Server, scenario: Scenario, questions: Questions) -> QuestionSet:
