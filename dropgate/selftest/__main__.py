@@ -13,9 +13,9 @@ from dropgate.console import Narrator, fail_line
 from dropgate.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INVALID, EXIT_PASS, DropgateError, InputError
 from dropgate.host import host_facts
 from dropgate.selftest.alarms import count_false_alarms
-from dropgate.selftest.bench import Bench
+from dropgate.selftest.bench import Bench, NotCleanError
 from dropgate.selftest.lifecycle import run_rounds
-from dropgate.selftest.matrix import chosen, run_rows, told
+from dropgate.selftest.matrix import Outcome, chosen, run_rows, told
 from dropgate.selftest.readme import put_into, table
 
 
@@ -67,8 +67,14 @@ def _kill_matrix(options: argparse.Namespace) -> int:
     rows, began_s = chosen(options.faults, options.short), time.monotonic()
     bench, say = Bench(_folder(options, "kill-matrix")), Narrator().say
     say(f"{len(rows)} faults; evidence and logs in {bench.folder}; booting")
+    outcomes: list[Outcome] = []
+    left = ""
     with bench.booted({row.work for row in rows}):
-        outcomes = list(run_rows(bench, rows, say))
+        try:
+            for outcome in run_rows(bench, rows, say):
+                outcomes.append(outcome)  # one by one: what was seen counts, whatever comes after it
+        except NotCleanError as error:
+            left = str(error)
     minutes = (time.monotonic() - began_s) / 60
     wrong = [outcome for outcome in outcomes if outcome.problem]
     host = host_facts()
@@ -76,11 +82,11 @@ def _kill_matrix(options: argparse.Namespace) -> int:
     text = table(outcomes, note)
     (bench.folder / "kill-matrix.md").write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
-    for outcome in wrong:
-        fail_line(told(outcome))
-    if options.readme and not wrong:
+    for line in [*map(told, wrong), *([left] if left else [])]:
+        fail_line(line)
+    if options.readme and not wrong and not left:
         put_into(options.readme, text)
-    return EXIT_FAIL if wrong else EXIT_PASS
+    return EXIT_FAIL if wrong or left else EXIT_PASS
 
 
 def _false_alarms(options: argparse.Namespace) -> int:
