@@ -159,9 +159,11 @@ def cache_config(snapshot: Snapshot) -> dict[str, str]:
     """Return the engine's resolved cache configuration, as the labels of ``vllm:cache_config_info``.
 
     Raises:
-        CounterError: the series is missing, or engines of one server differ in it.
+        CounterError: the series is missing or not 1, or engines of one server differ in it.
 
     """
+    if odd := [value for value in snapshot.of(CACHE_CONFIG).values() if value != 1]:
+        raise CounterError(f"series {CACHE_CONFIG} is {odd[0]!r}, not 1: what its labels say does not hold")
     per_engine = [{name: value for name, value in labels if name != "engine"} for labels in snapshot.of(CACHE_CONFIG)]
     if any(config != per_engine[0] for config in per_engine):
         raise CounterError(f"series {CACHE_CONFIG} differs between the engines of one server")

@@ -105,7 +105,7 @@ class Api:
             answer = self._session.post(f"{self.url}/tokenize", json=body, timeout=60)
             answer.raise_for_status()
             return [int(token) for token in answer.json()["tokens"]]
-        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
+        except (requests.RequestException, ValueError, KeyError, OverflowError, TypeError) as error:
             self.require_alive("when asked for /tokenize")
             raise EngineError(f"{self.variant.name}: /tokenize: {type(error).__name__}: {error}"[:300]) from None
 

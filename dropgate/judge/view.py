@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from dropgate.evidence import PhaseEvidence
 from dropgate.law import VariantName
-from dropgate.metrics import Difference, cache_config, difference, parse_snapshot, resolved_unit
+from dropgate.metrics import (
+    CACHE_CONFIG,
+    CounterError,
+    Difference,
+    cache_config,
+    difference,
+    parse_snapshot,
+    resolved_unit,
+)
 
 
 @dataclass(frozen=True)
@@ -36,4 +44,6 @@ def view_phase(name: str, variant: VariantName, phase: PhaseEvidence) -> PhaseVi
     """
     before, after = parse_snapshot(phase.metrics_before), parse_snapshot(phase.metrics_after)
     config = cache_config(after)
+    if before.of(CACHE_CONFIG) != after.of(CACHE_CONFIG):
+        raise CounterError(f"series {CACHE_CONFIG} changed between the snapshots")
     return PhaseView(name, variant, phase, difference(before, after), config, resolved_unit(config))
