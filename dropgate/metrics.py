@@ -143,16 +143,16 @@ def _rise(name: str, labels: Labels, before: float, after: float) -> int:
         known = KNOWN_LABELS.get((name, label))
         if known is not None and value not in known:
             raise CounterError(f"series {name} has the unknown label {label}={value!r}")
-    if not (_is_count(before) and _is_count(after)):
+    if not (_is_whole(before) and _is_whole(after) and before >= 0):
         raise CounterError(f"series {name} is no whole number: {before!r} before, {after!r} after")
     if after < before:
         raise CounterError(f"series {name} went down from {before:.0f} to {after:.0f}: it was reset")
     return int(after - before)
 
 
-def _is_count(value: float) -> bool:
-    """Tell a count: counters are doubles, and from 2**53 on those are not exact. What has no point is parsed as int."""
-    return 0 <= value <= EXACT and float(value).is_integer()
+def _is_whole(value: float) -> bool:
+    """Tell a whole number: counters are doubles, not exact from 2**53 on. What has no point was parsed as an int."""
+    return abs(value) <= EXACT and float(value).is_integer()
 
 
 def cache_config(snapshot: Snapshot) -> dict[str, str]:

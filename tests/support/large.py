@@ -69,7 +69,7 @@ def _prefix(name: VariantName, requests: int) -> PhaseEvidence:
 
 def _late(record: RequestRecord, name: ServerName) -> RequestRecord:
     draw = np.random.default_rng([record.index, name == "candidate"])
-    first = record.sent_s + draw.gamma(4, 0.3 if name == "baseline" else 0.1)
+    first = record.sent_s + min(1.8, draw.gamma(4, 0.2 if name == "baseline" else 0.1))  # the phase takes two seconds
     return record.model_copy(update={"first_token_s": first, "finished_s": first + 0.1})
 
 

@@ -150,7 +150,9 @@ INVALIDS: dict[str, Seen] = {
         CAND, populate=[CAND.populate[0].model_copy(update={"cached_tokens": 1536})]
     ),
     "prefix.candidate.requests_complete": with_request(CAND, 3, error="HTTP 500", http_status=500),
-    "prefix.candidate.prefix_caching": with_after(CAND, caching="False"),
+    "prefix.candidate.prefix_caching": replace(
+        with_after(CAND, caching="False"), before=replace(CAND.before, caching="False")
+    ),
     "prefix.candidate.no_preemption": with_after(CAND, preemptions=1),
     "prefix.candidate.no_external_cache": with_after(CAND, external=16),
     "prefix.candidate.no_other_traffic": with_after(CAND, length=8),

@@ -51,7 +51,7 @@ def run(log: Path, *words: str, server: Beside | None = None, deadline_s: float 
 
 def test_a_tool_that_ends_well_leaves_its_log(log: Path) -> None:
     run(log, "ends", "0")
-    assert log.read_text() == "ValueError: told bench serve\n"
+    assert log.read_text() == "dropgate: starts /usr/bin/env\nValueError: told bench serve\n"
 
 
 def test_a_tool_that_fails_is_quoted(log: Path) -> None:
