@@ -6,13 +6,13 @@ import json
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from dropgate.engine.interpreter import describe_engine
-from tests.support.engines import run_dropgate
+from tests.support.engines import SMALL, run_dropgate
 from tests.support.namespaces import Host, two_hosts, why_not
 from tests.support.nodes import SCENARIO, Pair, nodes, started_below
 
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.cpu, pytest.mark.xdist_group("nodes")]
 WITHIN_S = 60
 BOOT_S = 300
 COUNTS = ("cached_tokens_per_request", "computed_tokens_per_request", "cached_tokens_total", "computed_tokens_total")
+SMALL_COUNTS = {"baseline": [256, 192, 6144, 4608], "candidate": [384, 64, 9216, 1536]}
 SCENARIO_A = {"baseline": [10752, 1792, 1720320, 286720], "candidate": [12288, 256, 1966080, 40960]}
 
 
@@ -46,13 +47,21 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_both_nodes_on_loopback_give_scenario_as_counts(tmp_path: Path, scratch: Path) -> None:
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [(SMALL, SMALL_COUNTS), pytest.param((), SCENARIO_A, marks=pytest.mark.slow)],
+    ids=["small", "scenario_a"],
+)
+def test_both_nodes_on_loopback_give_exact_counts(
+    sets: Sequence[str], expected: dict[str, list[int]], tmp_path: Path, scratch: Path
+) -> None:
     """One command, no variable set: all ranks on this machine, exact counts, exit 0, the same verdict everywhere."""
     out = tmp_path / "out"
-    result = run_dropgate("run", SCENARIO, "--out", str(out), TMPDIR=str(scratch))
+    settings = [part for one in sets for part in ("--set", one)]
+    result = run_dropgate("run", SCENARIO, "--out", str(out), *settings, TMPDIR=str(scratch))
     assert result.returncode == 0, result.stdout + result.stderr
     document = json.loads((out / "verdict.json").read_text())
-    assert counts(document) == SCENARIO_A
+    assert counts(document) == expected
     assert json.loads((tmp_path / "out-rank1" / "verdict.json").read_text()) == document
     assert not [*started_below(scratch), *scratch.iterdir()]
     assert run_dropgate("judge", str(out)).returncode == 0
