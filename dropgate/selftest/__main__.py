@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix = commands.add_parser("kill-matrix", help="break the engine and the harness in every known way")
     matrix.add_argument("faults", metavar="FAULT", nargs="*", help="only these (default: all)")
     matrix.add_argument("--short", action="store_true", help="only those that are part of `make test`")
-    matrix.add_argument("--readme", type=Path, metavar="FILE", help="write the table between the file's markers")
+    matrix.add_argument("--readme", type=Path, metavar="FILE", help="write the table, as it is, between its markers")
     matrix.set_defaults(command=_kill_matrix)
     alarms = commands.add_parser("false-alarms", help="run clean A/A and A/B pairs and count what does not pass")
     alarms.add_argument("-n", type=int, default=40, help="runs of each (default: 40)")
@@ -79,12 +79,13 @@ def _kill_matrix(options: argparse.Namespace) -> int:
     wrong = [outcome for outcome in outcomes if outcome.problem]
     host = host_facts()
     note = f"{minutes:.0f} minutes, {host['cpus']} x {host['processor']}, {datetime.date.today().isoformat()}"
+    note += f"; {left}" if left else ""
     text = table(outcomes, note)
     (bench.folder / "kill-matrix.md").write_text(text + "\n", encoding="utf-8")
     sys.stdout.write(text + "\n")
     for line in [*map(told, wrong), *([left] if left else [])]:
         fail_line(line)
-    if options.readme and not wrong and not left:
+    if options.readme:  # what was not caught is published too
         put_into(options.readme, text)
     return EXIT_FAIL if wrong or left else EXIT_PASS
 

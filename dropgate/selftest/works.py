@@ -30,12 +30,13 @@ SIZES: dict[WorkName, tuple[str, ...]] = {
         "{kind: acceptance_band, path: hit, tolerance_pp: 2.0, reference: self_test}, "
         "{kind: hit_path_law}, {kind: same_answers}]",
     ),
-    # Blocks in the order ABBA on two servers without the option, so that nothing but a fault makes one slower.
+    # Blocks in the order ABBA on two servers without the option, so that nothing but a fault makes one slower. On two
+    # cores one pair of blocks differs by 15 %, so twelve of them tell a fifth from nothing, and less not.
     "times": (
         "variants.candidate={}",
         "workloads={prefix: {requests: 32, concurrency: 8, prefix_tokens: 256, suffix_tokens: 64, output_tokens: 48, "
         "token_ids: [16, 250], seed: 20260902}, timing: {blocks: 12, requests: 32}}",
-        "promises=[{kind: timing, throughput_at_least: 0.97}]",
+        "promises=[{kind: timing, throughput_at_least: 0.8}]",
     ),
 }
 
