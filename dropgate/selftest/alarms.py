@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from dropgate.engine.server import Server, stop_together, wait_ready
@@ -41,6 +43,10 @@ ROLES: dict[str, ServerName] = {"baseline": "baseline", "A/A": "candidate", "A/B
 """The servers by name, and as what each is asked."""
 
 
+AT_ONCE = 2
+"""Servers that are asked at the same time: counts and answers are compared, not times."""
+
+
 def count_false_alarms(folder: Path, runs: int, say: Callable[[str], None]) -> tuple[int, int]:
     """Return how many clean runs were not a pass, of how many: ``runs`` of either pair, on engines booted once.
 
@@ -71,7 +77,9 @@ def _run(servers: Mapping[str, Server], number: int) -> dict[str, list[str]]:
     odd: dict[str, list[str]] = {pair: [] for pair in PAIRS}
     for work, own in _own_sizes(number).items():
         asked = _asked(servers["baseline"], number) if work == "answers" else None
-        sides = {name: _seen(servers[name], name, work_scenario(work, own), asked) for name in servers}
+        one = partial(_seen, scenario=work_scenario(work, own), asked=asked)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            sides = dict(zip(servers, pool.map(one, servers.values(), servers), strict=True))
         for pair, promised in PAIRS.items():
             scenario = work_scenario(work, (*own, *promised[work]))
             seen: Seen = {"baseline": sides["baseline"][0], "candidate": sides[pair][0]}
