@@ -37,13 +37,13 @@ class OwnedProcess:
             EngineError: its log cannot be written, so that nothing of what it says would be kept.
 
         """
-        try:
-            log_file = self.log.open("ab", buffering=0)
-            log_file.write(f"{OWN_LINE}starts {command[0]}\n".encode())
-        except OSError as error:
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            raise EngineError(f"{self.log}: the log cannot be written: {error.strerror}") from None
-        with log_file:
+        with contextlib.ExitStack() as stack:
+            try:
+                log_file = stack.enter_context(self.log.open("ab", buffering=0))
+                log_file.write(f"{OWN_LINE}starts {command[0]}\n".encode())
+            except OSError as error:
+                shutil.rmtree(self.scratch, ignore_errors=True)
+                raise EngineError(f"{self.log}: the log cannot be written: {error.strerror}") from None
             self._supervisor = subprocess.Popen(
                 [sys.executable, str(SUPERVISOR), self.scratch, *command],
                 stdin=subprocess.PIPE,

@@ -31,15 +31,18 @@ def zeroed(weights: Weights) -> None:
             weights[name] = torch.zeros_like(value)
 
 
-def nudged(weights: Weights) -> None:
-    """Let the target like one digit a little more: about one answer in a hundred takes another turn."""
-    head = weights["lm_head.weight"].float()
-    head[DIGIT] *= NUDGE
-    weights["lm_head.weight"] = head.to(weights["lm_head.weight"].dtype)
+def nudged(factor: float) -> Callable[[Weights], None]:
+    """Let the target like one digit ``factor`` times as much: a few answers take another turn."""
+
+    def nudge(weights: Weights) -> None:
+        head = weights["lm_head.weight"].float()
+        head[DIGIT] *= factor
+        weights["lm_head.weight"] = head.to(weights["lm_head.weight"].dtype)
+
+    return nudge
 
 
 NOISE = 0.16
-NUDGE = 1.01
 DIGIT = 22
 """Token id of a digit."""
 

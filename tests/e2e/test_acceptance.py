@@ -31,9 +31,11 @@ SIZES = (
     "promises=[{kind: acceptance, path: cold, margin_pp: 1.0}, {kind: acceptance, path: hit, margin_pp: 1.5}, "
     "{kind: hit_path_law}, {kind: same_answers}]",
 )
-FALLS = {"noisy": (0.03, 0.06), "zeroed": (0.1, 0.5)}
+FALLS = {"noisy": (0.03, 0.06), "zeroed": (0.1, 0.6)}
 """By how much each broken draft lowers the acceptance rate: from, to."""
-BREAKS = {"noisy": ("draft", noisy), "zeroed": ("draft", zeroed), "nudged": ("target", nudged)}
+NUDGE = 1.01 if GSM8K.is_file() else 1.1
+"""Changes about one answer in a hundred; the target is surer of the generated problems."""
+BREAKS = {"noisy": ("draft", noisy), "zeroed": ("draft", zeroed), "nudged": ("target", nudged(NUDGE))}
 
 
 @pytest.fixture(scope="session")
