@@ -38,18 +38,18 @@ NUDGE = 1.01 if GSM8K.is_file() else 1.1
 BREAKS = {"noisy": ("draft", noisy), "zeroed": ("draft", zeroed), "nudged": ("target", nudged(NUDGE))}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scenario() -> Scenario:
     return load_scenario("tiny_eagle3_cpu_gsm8k", SIZES)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def asked(engines: dict[VariantName, Server], scenario: Scenario) -> QuestionSet:
     """The questions as every server is asked them."""
     return tokenised(engines["baseline"], scenario, load_questions(GSM8K if GSM8K.is_file() else GENERATED))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def others(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
     """The oracle, and a candidate of each broken kind, ready."""
     folder = tmp_path_factory.mktemp("others")
@@ -66,7 +66,7 @@ def others(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield servers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def healthy(
     engines: dict[VariantName, Server], others: dict[str, Server], scenario: Scenario, asked: QuestionSet
 ) -> Evidence:
@@ -75,7 +75,7 @@ def healthy(
     return measured(servers, scenario, dict.fromkeys(servers, asked))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def said(others: dict[str, Server], scenario: Scenario, asked: QuestionSet) -> dict[str, Evidence]:
     """What each broken candidate says, all asked at once."""
 
